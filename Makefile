@@ -125,13 +125,13 @@ lint: env $(VENV)/.lint.installed  ## what CI lints
 	@$(VENV)/bin/mypy codegen python/build_support python/flambeau
 	@$(VENV)/bin/yamllint -s native_functions.yaml derivatives.yaml codegen
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs $(VENV)/bin/clang-format --dry-run --Werror
-	@$(VENV)/bin/gersemi --check --diff CMakeLists.txt cmake examples/cpp test/cpp/CMakeLists.txt test/extensions/program
+	@$(VENV)/bin/gersemi --check --diff CMakeLists.txt cmake examples/cpp examples/extension_yaml test/cpp/CMakeLists.txt test/extensions/program
 
 .PHONY: format
 format: env $(VENV)/.lint.installed  ## format all handwritten files
 	@$(VENV)/bin/ruff check --fix-only -q . ; $(VENV)/bin/ruff format -q .
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs $(VENV)/bin/clang-format -i
-	@$(VENV)/bin/gersemi -i CMakeLists.txt cmake examples/cpp test/cpp/CMakeLists.txt test/extensions/program
+	@$(VENV)/bin/gersemi -i CMakeLists.txt cmake examples/cpp examples/extension_yaml test/cpp/CMakeLists.txt test/extensions/program
 
 .PHONY: cuda-check
 cuda-check: env  ## compile the generated CUDA kernels (needs nvcc, no GPU)

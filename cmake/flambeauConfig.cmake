@@ -57,3 +57,73 @@ if(NOT TARGET flambeau::flambeau)
       INTERFACE_COMPILE_FEATURES cxx_std_20
   )
 endif()
+
+# flambeau_add_operators(<target> <package> <file> [<derivatives>]): a library with the operators of an author's YAML
+# file, as python -m flambeau.codegen generates it. Build the target to get `_native.so`, `_operators.py` and its stub in
+# the folder <package> of the build directory. Needs Python, with jinja2 and PyYAML.
+function(flambeau_add_operators target package file)
+  find_package(Python REQUIRED COMPONENTS Interpreter)
+  cmake_path(ABSOLUTE_PATH file OUTPUT_VARIABLE inputs)
+  foreach(derivatives IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH derivatives)
+    list(APPEND inputs ${derivatives})
+  endforeach()
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/operators_${target})
+  cmake_path(GET FLAMBEAU_LIBRARY PARENT_PATH installed)
+  cmake_path(SET installed NORMALIZE "${installed}/../..")
+  execute_process(
+    COMMAND
+      ${CMAKE_COMMAND} -E env PYTHONPATH=${installed}:$ENV{PYTHONPATH} ${Python_EXECUTABLE} -m
+      flambeau.codegen --extend ${inputs} --output ${folder}
+    RESULT_VARIABLE failed
+    OUTPUT_VARIABLE answer
+    ERROR_VARIABLE mistakes
+  )
+  if(failed)
+    message(FATAL_ERROR "flambeau_add_operators: ${file}\n${mistakes}${answer}")
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${inputs})
+  file(READ ${folder}/sources.json table)
+  flambeau_json_list(flags "${table}" flags)
+  set(wanted generic)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(wanted x86_64 v3 v4)
+  endif()
+  add_library(${target} MODULE)
+  string(JSON count LENGTH "${table}" sources)
+  math(EXPR last "${count} - 1")
+  foreach(i RANGE ${last})
+    string(JSON isa GET "${table}" sources ${i} isa)
+    if(isa AND NOT isa IN_LIST wanted)
+      continue()
+    endif()
+    string(JSON path GET "${table}" sources ${i} path)
+    flambeau_json_list(own "${table}" sources ${i} flags)
+    cmake_path(SET path NORMALIZE "${folder}/${path}")
+    target_sources(${target} PRIVATE ${path})
+    set_source_files_properties(${path} PROPERTIES COMPILE_OPTIONS "${own}")
+  endforeach()
+  target_compile_options(${target} PRIVATE ${flags})
+  target_include_directories(${target} PRIVATE ${folder})
+  target_link_libraries(${target} PRIVATE flambeau::flambeau)
+  set(place ${CMAKE_CURRENT_BINARY_DIR}/${package})
+  set_target_properties(
+    ${target}
+    PROPERTIES PREFIX "" OUTPUT_NAME _native SUFFIX .so LIBRARY_OUTPUT_DIRECTORY ${place}
+  )
+  file(COPY ${folder}/python/ DESTINATION ${place})
+endfunction()
+
+# The strings of a list in JSON, as a list of CMake.
+function(flambeau_json_list out table)
+  string(JSON count LENGTH "${table}" ${ARGN})
+  set(found "")
+  if(count GREATER 0)
+    math(EXPR last "${count} - 1")
+    foreach(i RANGE ${last})
+      string(JSON item GET "${table}" ${ARGN} ${i})
+      list(APPEND found ${item})
+    endforeach()
+  endif()
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()

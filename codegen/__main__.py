@@ -10,7 +10,8 @@ from importlib import import_module
 
 COMMANDS = {
     "generate": "write torchgen_out/ (only what changed); --check verifies the MANIFEST",
-    "check": "validate both YAML files; --format json for tools",
+    "extend": "write the code of an extension from an author's YAML; also `codegen --extend FILE`",
+    "check": "validate both YAML files, or an author's: --extend FILE; --format json for tools",
     "explain": "everything derived from an operator's entry, with provenance",
     "matrix": "operators by artefact: given, derived, missing",
     "where": "every place of an operator or family, as file:line",
@@ -27,6 +28,8 @@ def main(argv: list[str]) -> int:
         for name, summary in COMMANDS.items():
             print(f"  {name:<10} {summary}")
         return 0
+    if argv[0] == "--extend":
+        argv = ["extend", *argv[1:]]
     if argv[0] not in COMMANDS:
         from codegen.source.diagnostics import did_you_mean
 

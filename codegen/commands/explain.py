@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from codegen import model
+from codegen.commands.authors import add_option, author_of
 from codegen.commands.check import print_text
 from codegen.commands.places import of_operators, parts_of, select
 from codegen.commands.wrappers import called_by, wrappers_of
@@ -18,14 +19,14 @@ from codegen.language.schema import show_schema
 from codegen.language.show import Infix, show, show_body
 from codegen.load import load
 from codegen.model import Expr, Model, Operator, Statement
-from codegen.reading.files import DERIVATIVES
+from codegen.reading.extension import Author
 from codegen.source.diagnostics import did_you_mean
 from codegen.writing.describe import help_text
 
 
-def chosen(name: str, prog: str) -> tuple[Model, list[Operator]] | None:
+def chosen(name: str, prog: str, author: Author | None = None) -> tuple[Model, list[Operator]] | None:
     """Load the specification and find the operators called `name`; None after an error message."""
-    loaded, found = load(keep_going=True)
+    loaded, found = load(keep_going=True, author=author)
     if found:
         print_text(found, sys.stderr)
     if loaded is None:  # nothing can be read
@@ -43,11 +44,14 @@ def run(argv: list[str]) -> int:
     """Print one block per operator."""
     parser = argparse.ArgumentParser(prog="codegen explain", description=__doc__)
     parser.add_argument("operator", help="an operator, a form such as add_.Tensor, or a family")
-    result = chosen(parser.parse_args(argv).operator, "explain")
+    add_option(parser)
+    options = parser.parse_args(argv)
+    author = author_of(parser, options)
+    result = chosen(options.operator, "explain", author)
     if result is None:
         return 1
     loaded, operators = result
-    blocks = ["\n".join(_block(op, loaded)) for op in operators]
+    blocks = ["\n".join(_block(op, loaded, author)) for op in operators]
     print("\n\n".join([*blocks, *_documentation(operators, loaded)]))
     return 0
 
@@ -61,14 +65,14 @@ def _documentation(operators: Sequence[Operator], loaded: Model) -> Iterator[str
         yield f"documentation:\n{textwrap.indent(help_text(callables[0], loaded), '  ')}"
 
 
-def _block(op: Operator, loaded: Model) -> Iterator[str]:
+def _block(op: Operator, loaded: Model, author: Author | None) -> Iterator[str]:
     yield show_schema(op.schema)
     yield f"  {op.position.file}:{op.position.line}   family {op.family}, {op.kind.value}"
     yield f"  dtype: {op.dtype.name}, accepts {', '.join(op.dtype.allowed)}"
     yield from (f"  {line}" for line in _body(op, Infix(loaded.primitives).show))
     yield "  forms:"
     for form in op.forms:
-        paths = () if op.internal else python_paths(op, form)
+        paths = () if op.internal else python_paths(op, form, loaded.library)
         yield f"    {show_schema(form.schema)}  [{', '.join(paths) or 'C++ only'}]"
     yield from _derivative(op)
     yield "  artefacts:"
@@ -76,7 +80,7 @@ def _block(op: Operator, loaded: Model) -> Iterator[str]:
         if artefact.status != ABSENT or artefact.detail:
             yield f"    {artefact.name:<10} {artefact.status:<8} {artefact.detail}"
     yield "  places:"
-    yield from (f"    {place}" for place in of_operators([op], parts_of([op], loaded), DERIVATIVES))
+    yield from (f"    {place}" for place in of_operators([op], parts_of([op], loaded), author))
 
 
 def _body(op: Operator, scalar: Callable[[Expr], str]) -> Iterator[str]:

@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
     if files is None:
         return 1
     if options.check:
-        return _verify(options.output / output.MANIFEST, files)
+        return output.verify(options.output, files, "run `make codegen` and commit torchgen_out/MANIFEST")
     options.output.mkdir(parents=True, exist_ok=True)
     changes = output.write_files(options.output, files)
     if options.manifest:
@@ -76,18 +76,3 @@ def _render(options: argparse.Namespace) -> tuple[dict[str, str] | None, bool]:
     if found:
         print_text(found, sys.stderr)
     return (None if model is None else emit_all(model)), not found
-
-
-def _verify(path: Path, files: dict[str, str]) -> int:
-    """Compare with the committed manifest."""
-    committed = output.read_manifest(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    fresh = output.read_manifest(output.manifest(files))
-    if committed == fresh:
-        print(f"{output.MANIFEST}: {len(fresh)} outputs reproduce")
-        return 0
-    for name in sorted(committed.keys() | fresh.keys()):
-        if committed.get(name) != fresh.get(name):
-            state = "new" if name not in committed else "gone" if name not in fresh else "differs"
-            print(f"{output.MANIFEST}: {state:<8} {name}", file=sys.stderr)
-    print("run `make codegen` and commit torchgen_out/MANIFEST", file=sys.stderr)
-    return 1

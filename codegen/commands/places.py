@@ -9,7 +9,10 @@ from pathlib import Path
 
 from codegen.language.calls import dependencies
 from codegen.model import Kernels, Model, Operator, View
+from codegen.reading.extension import Author, read_library
+from codegen.reading.files import DERIVATIVES, shown_path
 from codegen.reading.kernel_scan import Sources
+from codegen.source.diagnostics import Collector
 from codegen.source.nodes import SourceFile
 from codegen.writing.output import ROOT, walk
 
@@ -53,29 +56,38 @@ def parts_of(operators: Iterable[Operator], model: Model) -> list[Operator]:
 
 
 def of_operators(
-    operators: Iterable[Operator], parts: Iterable[Operator], derivatives: Path
+    operators: Iterable[Operator], parts: Iterable[Operator], author: Author | None = None
 ) -> Iterator[Place]:
-    """Yield the places of some operators and of their parts: YAML, kernels, tests, docs, outputs."""
+    """Yield the places of some operators and of their parts: YAML, kernels, tests, docs, outputs.
+
+    Operators of an author have their places in the author's files.
+    """
     chosen = list(operators)
+    library = None if author is None else read_library(author.native, "", Collector())
     for op in (*chosen, *parts):
+        is_own = library is not None and op.family == library.name
+        derivatives = author.derivatives if author is not None and is_own else DERIVATIVES
+        own = (library.name, library.sources) if library is not None and is_own else None
         yield Place(op.position.file, op.position.line, f"{op.name}: entry")
-        yield from _derivative(op, derivatives)
-        yield from _definitions(op)
+        if derivatives is not None:
+            yield from _derivative(op, derivatives)
+        yield from _definitions(op, Sources(ROOT, own))
+    if library is not None:
+        chosen = [op for op in chosen if op.family != library.name]
     for family in sorted({op.family for op in chosen}):
         yield from _family_files(family)
     yield from _mentions(chosen)
 
 
 def _derivative(op: Operator, path: Path) -> Iterator[Place]:
-    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    source = SourceFile(shown_path(path), path.read_text(encoding="utf-8"))
     pattern = re.compile(rf"^- name: ['\"]?{re.escape(op.name)}['\"]?\s*$", re.MULTILINE)
     for match in pattern.finditer(source.text):
         at = source.position(match.start())
-        yield Place(path.name, at.line, f"{op.name}: derivative")
+        yield Place(source.name, at.line, f"{op.name}: derivative")
 
 
-def _definitions(op: Operator) -> Iterator[Place]:
-    sources = Sources(ROOT)
+def _definitions(op: Operator, sources: Sources) -> Iterator[Place]:
     wanted: dict[str, str] = {}
     if isinstance(op.body, Kernels):
         wanted |= {name: f"{backend} kernel" for backend, name in op.body.by_backend}

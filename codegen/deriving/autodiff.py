@@ -53,7 +53,7 @@ def complete(model: Model) -> Model:
         operators.append(_completed(op, model, lowering))
         operators += lowering.made
         lowering.made.clear()
-    return Model(tuple(operators), model.primitives)
+    return Model(tuple(operators), model.primitives, model.library)
 
 
 def _completed(op: Operator, model: Model, lowering: Lowering) -> Operator:

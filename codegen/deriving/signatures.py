@@ -54,22 +54,24 @@ _MODULES = {"nn": "nn.functional"}
 _PACKAGE = "flambeau"
 
 
-def function_path(op: Operator, form: Form) -> str:
+def function_path(op: Operator, form: Form, library: str = "") -> str:
     """Return where users find a function; a name that repeats its namespace is there without it."""
     name = call_name(form)
+    if library and op.family == library:
+        return f"{library}.{name}"
     if not op.namespace:
         return f"{_PACKAGE}._C._functions.{name}" if name.startswith("_") else f"{_PACKAGE}.{name}"
     module = _MODULES.get(op.namespace, op.namespace)
     return f"{_PACKAGE}.{module}.{name.removeprefix(f'{op.namespace}_')}"
 
 
-def python_paths(op: Operator, form: Form) -> tuple[str, ...]:
-    """Return how Python calls a form: as a function, as a method, with out=."""
+def python_paths(op: Operator, form: Form, library: str = "") -> tuple[str, ...]:
+    """Return how Python calls a form: as a function, as a method, with out=; `library`: an extension."""
     if form.kind is FormKind.OUT:
         names = ", ".join(f"{arg.name}=" for arg in form.schema.args if arg.is_out)
         names = "out=" if names.count("=") > 1 else names
-        return (f"{function_path(op, form)}(..., {names})",) if form.is_function else ()
-    paths = [function_path(op, form)] if form.is_function else []
+        return (f"{function_path(op, form, library)}(..., {names})",) if form.is_function else ()
+    paths = [function_path(op, form, library)] if form.is_function else []
     return (*paths, *([f"{_PACKAGE}.Tensor.{call_name(form)}"] if form.is_method else []))
 
 
@@ -95,7 +97,7 @@ def _collect(model: Model, methods: bool) -> Iterator[Callable]:
     found: dict[tuple[str, str], list[Signature]] = {}
     families: dict[tuple[str, str], str] = {}
     aliases: dict[tuple[str, str], list[Alias]] = {}
-    for op, form in slots.forms(model.operators):
+    for op, form in slots.forms(slots.own(model)):
         if op.internal or form.kind is FormKind.OUT:
             continue
         if not (form.is_method if methods else form.is_function):

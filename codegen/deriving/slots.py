@@ -45,12 +45,17 @@ def may_be_absent(type_: Type) -> bool:
 
 
 def families(model: Model) -> Iterator[tuple[str, tuple[Operator, ...]]]:
-    """Yield families in alphabetical order, their operators in YAML order."""
+    """Yield families in alphabetical order, their operators in YAML order; of an extension its own."""
     table: dict[str, list[Operator]] = {}
-    for op in model.operators:
+    for op in own(model):
         table.setdefault(op.family, []).append(op)
     for family in sorted(table):
         yield family, tuple(table[family])
+
+
+def own(model: Model) -> tuple[Operator, ...]:
+    """Return the operators that outputs are made for: all, or those of the extension."""
+    return tuple(op for op in model.operators if not model.library or op.family == model.library)
 
 
 def forms(operators: Iterable[Operator]) -> Iterator[tuple[Operator, Form]]:

@@ -48,7 +48,8 @@ CPP_KEYWORDS = frozenset(
         "explicit export extern false float for friend goto if inline int long mutable namespace new "
         "noexcept not not_eq nullptr operator or or_eq private protected public register requires return "
         "short signed sizeof static struct switch template this throw true try typedef typeid typename "
-        "union unsigned using virtual void volatile while xor xor_eq"
+        "union unsigned using virtual void volatile while xor xor_eq "
+        "const_cast dynamic_cast reinterpret_cast static_cast"
     ).split()
 )
 

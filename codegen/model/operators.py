@@ -249,6 +249,7 @@ class Model:
 
     operators: tuple[Operator, ...]  # YAML order, internal ones after their origin
     primitives: dict[str, Primitive]
+    library: str = ""  # an extension's namespace, which is the family of its operators
     _forms: dict[str, tuple[Operator, Form]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

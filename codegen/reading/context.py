@@ -12,6 +12,7 @@ from codegen.language.scope import Scope
 from codegen.language.unusable import Unusable
 from codegen.model import Expr, ExprType, Primitive
 from codegen.reading.entries import Draft
+from codegen.reading.extension import Author, Library
 from codegen.reading.oracle_names import Oracles
 from codegen.source.diagnostics import Collector
 from codegen.source.memory import Memory
@@ -48,6 +49,7 @@ class Context:
     unusable: Unusable  # what entries with mistakes would have declared
     memory: Memory
     oracles: Oracles
+    library: str = ""  # the family of an author's entries; the others are then known to be sound
     lets: dict[str, Lets | None] = field(default_factory=dict)  # by operator; None: has a mistake
 
     @classmethod
@@ -57,8 +59,10 @@ class Context:
         primitives: Mapping[str, Primitive],
         collector: Collector,
         unusable: Unusable,
+        author: Author | None = None,
+        library: Library | None = None,
     ) -> Context:
-        """Collect what the entries declare."""
+        """Collect what the entries declare; an author's references stand beside the author's file."""
         drafts = tuple(drafts)
         infix: dict[str, list[str]] = {}
         for draft in drafts:
@@ -66,8 +70,13 @@ class Context:
                 infix[draft.infix].append(draft.schema.name.base)
         forms = Forms([form for draft in drafts for form in draft.forms], infix)
         memory = Memory("tests", _OF_TESTS)
-        oracles = Oracles(ROOT / "test" / "ops", memory)
-        return cls(collector, primitives, InfixTable(primitives), forms, unusable, memory, oracles)
+        oracles = Oracles(ROOT / "test" / "ops" if author is None else author.native.resolve().parent, memory)
+        name = "" if library is None else library.name
+        return cls(collector, primitives, InfixTable(primitives), forms, unusable, memory, oracles, name)
+
+    def is_own(self, draft: Draft) -> bool:
+        """Whether mistakes in an entry are looked for: in an author's entries alone, if there are any."""
+        return not self.library or draft.family == self.library
 
     def scope(
         self, variables: Mapping[str, ExprType], draft: Draft, reader: str, inplace_allowed: bool = False

@@ -73,13 +73,17 @@ def match_entries(nodes: Iterable[Node], drafts: Mapping[str, Draft], context: C
 def _stranger(name: Text, drafts: Mapping[str, Draft], context: Context) -> None:
     form = context.forms.find(name.value)
     message = f"derivative of an unknown operator '{name.value}'"
-    hint = did_you_mean(name.value, drafts) or "declare the operator in native_functions.yaml"
+    hint = did_you_mean(name.value, drafts) or f"declare the operator in {_place(context)}"
     if form is not None:
         message = f"derivative of the derived form '{name.value}'"
         owner = next(d.name for d in drafts.values() if form in d.forms)
         hint = f"derived forms share the formulas of '{owner}': remove this entry"
     group, about = f"stranger {name.value}", [re.split(r"[._]*\.|_+$", name.value)[0]]
     context.collector.add(name.position, "FB0401", message, hint, name.length, about=about, group=group)
+
+
+def _place(context: Context) -> str:
+    return "the file of the extension" if context.library else "native_functions.yaml"
 
 
 def read_derivative(entry: Entry, dtype: DTypeRule, context: Context) -> Derivative | None:
@@ -163,9 +167,8 @@ def report_missing(needed: Iterable[Draft], unclaimed: Sequence[Text], context: 
     for draft in needed:
         names = ", ".join(a.name for a in tensor_args(draft.schema))
         message = f"missing derivative of '{draft.name}'"
-        hint = (
-            f"add '- name: {draft.name}' to derivatives.yaml with {names}: formula, none or not_implemented"
-        )
+        where = "a file of derivatives, given beside this one," if context.library else "derivatives.yaml"
+        hint = f"add '- name: {draft.name}' to {where} with {names}: formula, none or not_implemented"
         guess = closest(draft.name, left)
         group = "" if guess is None else f"stranger {guess}"
         if guess is not None:

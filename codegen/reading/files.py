@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codegen.language.unusable import Unusable
-from codegen.model import Body, Operator, Position, Primitive
+from codegen.model import Body, Kind, Operator, Position, Primitive
 from codegen.reading import keys
 from codegen.reading.claims import check_claims
 from codegen.reading.consequences import Owners, without_consequences
@@ -22,6 +22,15 @@ from codegen.reading.derivative_entries import (
 )
 from codegen.reading.documentation import check_documented, complete_docs
 from codegen.reading.entries import Draft, check_families, derive_forms, read_entries
+from codegen.reading.extension import (
+    Author,
+    Library,
+    is_taken,
+    read_library,
+    refuse_foreign,
+    refuse_hiding,
+    refuse_taken,
+)
 from codegen.reading.flops import check_one_counter
 from codegen.reading.kernel_scan import Sources
 from codegen.reading.known import Known
@@ -58,6 +67,7 @@ class Read:
     primitives: dict[str, Primitive]
     operators: tuple[Operator, ...] = ()  # those that are sound
     drafts: Sequence[Draft] = ()
+    library: Library | None = None  # an author's
 
 
 def counts(declared: Sequence[Draft] | Sequence[Operator], primitives: Sized) -> str:
@@ -72,8 +82,9 @@ def read_files(
     root: Path | None = None,
     known: Known | None = None,
     documented: bool = False,
+    author: Author | None = None,
 ) -> Read:
-    """Read and validate both files.
+    """Read and validate both files, and those of an `author` beside them.
 
     `root` holds aten/, whose kernels and rules are compared with what the entries declare; by
     default the folder of `native` if it has one, else the repository. Entries that are `known` to be
@@ -88,11 +99,17 @@ def read_files(
             hint = "an operator is an entry that begins with '- func: '"
             collector.add(Position(shown_path(native), 1, 1), "FB0004", "no operators in the file", hint)
         return Read(collector.sorted(), primitives)
-    drafts, faulty = _drafts(loaded, collector)
-    context = Context.of(drafts, primitives, collector, Unusable.of((*loaded.unreadable, *faulty)))
+    library = None if author is None else read_library(author.native, shown_path(author.native), collector)
+    if author is not None and (library is None or is_taken(library, loaded.sections, collector)):
+        return Read(collector.sorted(), primitives)
+    drafts, faulty, loaded = _drafts(loaded, library, collector)
+    unusable = Unusable.of((*loaded.unreadable, *faulty))
+    context = Context.of(drafts, primitives, collector, unusable, author, library)
     formulas = load_entries(derivatives, shown_path(derivatives), collector)
+    if author is not None:
+        formulas = _with_own(formulas, author, drafts, context)
     entries = match_entries(formulas.entries, {d.name: d for d in drafts}, context)
-    reader = Reader(drafts, entries, Sources(root or source_root(native)), context, known)
+    reader = Reader(drafts, entries, _sources(native, root, library), context, known)
     readings = {draft.name: reader.read(draft) for draft in drafts}
     check_claims({d.name: d for d in drafts}, readings, context)
     _check_derivatives(drafts, readings, entries, formulas, context)
@@ -100,15 +117,35 @@ def read_files(
     reader.check_strays()
     check_one_counter(drafts, collector)
     if documented:
-        check_documented(drafts, collector)
+        check_documented([draft for draft in drafts if context.is_own(draft)], collector)
     reader.keep()
     operators = tuple(_operators(drafts, readings))
     found = _mistakes(collector, loaded, formulas, drafts, entries)
     if collector.found:
-        places = [(d.name, d.position) for d in drafts]
-        places += [(name, entry.fields.node.position) for name, entry in entries.items()]
-        operators = sound_operators(operators, collector.sorted(), places)
-    return Read(found, primitives, operators, drafts)
+        operators = sound_operators(operators, collector.sorted(), _places(drafts, entries))
+    return Read(found, primitives, operators, drafts, library)
+
+
+def _places(drafts: Sequence[Draft], entries: Mapping[str, Entry]) -> Iterator[tuple[str, Position]]:
+    """Yield which operator each entry of either file belongs to."""
+    yield from ((draft.name, draft.position) for draft in drafts)
+    yield from ((name, entry.fields.node.position) for name, entry in entries.items())
+
+
+def _sources(native: Path, root: Path | None, library: Library | None) -> Sources:
+    """Return the handwritten sources: an author's beside the rules that serve all families."""
+    own = None if library is None else (library.name, library.sources)
+    return Sources(root or source_root(native), own)
+
+
+def _with_own(base: Loaded, author: Author, drafts: Sequence[Draft], context: Context) -> Loaded:
+    """Add the derivatives of an author's file, in which mistakes are reported from now on."""
+    taken = {draft.name for draft in drafts if not context.is_own(draft)}
+    if author.derivatives is None:
+        return replace(base, place=Position(shown_path(author.native), 1, 1))
+    own = load_entries(author.derivatives, shown_path(author.derivatives), context.collector)
+    kept = refuse_foreign(own.entries, taken, context.collector)
+    return Loaded([*base.entries, *kept], own.unreadable, own.place, places=own.places)
 
 
 def _mistakes(
@@ -140,30 +177,49 @@ def _mistakes(
     return without_consequences(collector.found, native, derivatives, names)
 
 
-def _drafts(loaded: Loaded, collector: Collector) -> tuple[list[Draft], list[str]]:
+def _drafts(
+    loaded: Loaded, library: Library | None, collector: Collector
+) -> tuple[list[Draft], list[str], Loaded]:
     """Read all entries; an operator that exists already is dropped.
 
-    The second result is the text of entries that declare nothing because of their mistakes.
+    The second result is the text of entries that declare nothing because of their mistakes, the third the
+    file that the author edits.
     """
     faulty: list[str] = []
+    found = _read_drafts(loaded.entries, faulty, collector)
+    if library is not None:
+        taken = {draft.schema.name.base for draft in found}
+        own = _read_drafts(library.loaded.entries, faulty, collector)
+        refuse_hiding(own, collector)
+        found += refuse_taken(own, taken, collector)
+        loaded = library.loaded
     drafts: dict[str, Draft] = {}
-    for node, draft in ((n, d) for n in loaded.entries for d in read_entries(n, collector)):
-        if draft is None or draft.broken:
-            faulty.append(_entry_text(node))
-        if draft is None:
-            continue
+    for draft in found:
         first = drafts.setdefault(draft.name, draft)
         if first is not draft:
             hint = f"rename one of them; the first is in line {first.position.line}"
             message = f"duplicate operator '{draft.name}'"
             group = f"duplicate {draft.position.line}"
             collector.add(draft.func.at(0), "FB0107", message, hint, len(draft.name), group=group)
-    check_families(tuple(drafts.values()), loaded.sections)
+    if library is None:
+        check_families(tuple(drafts.values()), loaded.sections)
     derive_forms(drafts.values())
     complete_docs(drafts.values(), collector)
     _check_forms(drafts.values(), collector)
     _check_python_names([draft for draft in drafts.values() if not draft.broken], collector)
-    return list(drafts.values()), faulty
+    return list(drafts.values()), faulty, loaded
+
+
+def _read_drafts(nodes: Iterable[Node], faulty: list[str], collector: Collector) -> list[Draft]:
+    """Read the entries of one file; the text of those that declare nothing goes to `faulty`."""
+    drafts: list[Draft] = []
+    for node in nodes:
+        for draft in read_entries(node, collector):
+            if draft is None or draft.broken:
+                faulty.append(_entry_text(node))
+            if draft is not None:
+                drafts.append(draft)
+    return drafts
 
 
 def _entry_text(node: Node) -> str:
@@ -227,6 +283,7 @@ def _check_derivatives(
         and draft.name not in entries
         and draft.name not in unreadable
         and needs_derivative(draft, readings[draft.name].dtype)
+        and not (context.library and draft.kind is Kind.VIEW)  # reported as a whole
     ]
     if formulas.is_absent:
         report_absent(needed, formulas.place, context)

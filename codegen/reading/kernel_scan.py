@@ -25,8 +25,9 @@ _END = Definition("", "", Position("", 0, 0), "", ())
 class Sources:
     """The definitions under aten/ops/<family>/ and in the generic rule files, read once."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, own: tuple[str, tuple[Path, ...]] | None = None) -> None:
         self.root = root
+        self._own = own  # an author's family and its files
         self.memory = Memory("sources", ("reading/cpp_scan",))
         self._files: dict[Path, list[Definition]] = {}
         self._families: dict[str, list[Definition]] = {}
@@ -35,7 +36,8 @@ class Sources:
 
     def _scan(self, path: Path) -> list[Definition]:
         if path not in self._files:
-            shown = path.relative_to(self.root).as_posix()
+            inside = path.is_relative_to(self.root)
+            shown = path.relative_to(self.root).as_posix() if inside else str(path)
             self._files[path] = definitions(path, shown, self.memory) if path.is_file() else []
         return self._files[path]
 
@@ -49,6 +51,8 @@ class Sources:
         return self._states[family]
 
     def _paths(self, family: str) -> list[Path]:
+        if self._own is not None and family == self._own[0]:
+            return list(self._own[1])
         folder = self.root / "aten" / "ops" / family
         return sorted(p for suffix in ("cpp", "cu", "cuh") for p in folder.glob(f"*.{suffix}"))
 
@@ -57,6 +61,14 @@ class Sources:
         if family not in self._families:
             self._families[family] = [d for path in self._paths(family) for d in self._scan(path)]
         return self._families[family]
+
+    def place(self, namespace: str, family: str, suffix: str) -> str:
+        """Return where a function of a family may stand, as messages say it."""
+        if self._own is None or family != self._own[0]:
+            return _PLACES[namespace].format(family=family, suffix=suffix)
+        return "the files of `sources:`" + (
+            " or among the shape rules of flambeau" if namespace == "shape" else ""
+        )
 
     def generic_rules(self) -> list[Definition]:
         """Return the shape rules that serve many families."""
@@ -137,7 +149,7 @@ def _check(draft: Draft, function: Function, text: Text, sources: Sources, conte
     if not named:
         suffix = "cu" if function.name.endswith("_cuda") else "cpp"
         family = "sparse" if function.role == "sparse rule" else draft.family
-        where = _PLACES[function.namespace].format(family=family, suffix=suffix)
+        where = sources.place(function.namespace, family, suffix)
         guess = did_you_mean(function.name, [d.name for d in found])
         hint = f"{guess} define in namespace flambeau::{function.namespace}: {function}".strip()
         message = f"{function.role} '{function.name}' has no definition in {where}"

@@ -113,6 +113,12 @@ ENTRY: dict[str, Key] = {
 }
 EXTRA = ("onnx", "shard")
 
+# The first entry of an author's file (codegen/reading/extension.py).
+EXTENSION: dict[str, Key] = {
+    "extension": Key("The namespace of the operators in the file.", required=True),
+    "sources": Key("Files in C++ with the author's kernels: patterns relative to the file.", "list"),
+}
+
 # What the generator derives stands in no entry: signatures, defaults, shapes and dtypes by named rules,
 # errors of `check`, formulas of expressions, gradients, the line of the entry.
 DOC: dict[str, Key] = {

@@ -86,14 +86,15 @@ class Reader:
         entry = self._entries.get(draft.name)
         check_inplace_view(draft, body, context)
         before = len(context.collector)
+        is_own = context.is_own(draft)
         sparse = read_sparse(draft.fields, draft.schema.name.inplace)
-        if not check_functions(draft, body, sparse, self._sources, context):
+        if is_own and not check_functions(draft, body, sparse, self._sources, context):
             self._incomplete.add(draft.family)
-        if isinstance(body, Kernels):
+        if is_own and isinstance(body, Kernels):
             self._families.add(draft.family)
         odd = draft.broken or contradicts(draft, entry, len(context.collector) > before, context)
         derivative = None if entry is None or odd else read_derivative(entry, dtype, context)
-        test = read_test(draft, context)
+        test = read_test(draft, context) if is_own else EMPTY
         batching = () if odd else read_batching(draft, context)
         checks = () if odd else read_checks(draft, context)
         report_unused(draft, context, body)

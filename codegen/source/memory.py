@@ -12,11 +12,22 @@ import hashlib
 import marshal
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parents[2] / "build" / "codegen"
+
+def _folder() -> Path:
+    """Return build/codegen of a source tree; for an installed generator, a folder in the user's cache."""
+    root = Path(__file__).resolve().parents[2]
+    if (root / "CMakeLists.txt").is_file():
+        return root / "build" / "codegen"
+    home = Path(os.environ.get("HOME") or tempfile.gettempdir())
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "flambeau" / "codegen"
+
+
+FOLDER = _folder()
 _MOST = 20_000
 _GENERATOR = Path(__file__).parents[1]
 

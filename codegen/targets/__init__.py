@@ -41,6 +41,35 @@ def emit_all(model: Model, names: Iterable[str] | None = None) -> dict[str, str]
     return dict(sorted(files.items()))
 
 
+# What an extension has beside targets/library/.
+_ALONE = ("build_files", "python_module", "registration", "tests")
+_OF_LIBRARY = ("autograd", "implementations", "loops", "operators", "traits")
+
+
+def emit_library(
+    model: Model, kernels: Iterable[str], built_for: str, references: str = ""
+) -> dict[str, str]:
+    """Return path -> text of every output of an extension, sorted by path.
+
+    `kernels` are the author's sources in C++, relative to the outputs; `built_for` names the flambeau that
+    the code fits; `references` is the author's module of references, relative to the tests.
+    """
+    own = [import_module(f"codegen.targets.library.{name}") for name in _ALONE]
+    build_files, python_module, registration, tests = own
+    native: dict[str, str] = {}
+    for name in _OF_LIBRARY:
+        module = import_module(f"codegen.targets.{name}")
+        native.update((file.path, file.text) for file in module.emit(model))
+    native.update((file.path, file.text) for file in registration.emit(model, tuple(native), built_for))
+    files = {f"{model.library}/{path}": text for path, text in native.items()}
+    files.update((file.path, file.text) for file in python_module.emit(model))
+    listed = build_files.emit(model, tuple(files), kernels, registration.ISA_FLAGS)
+    files.update((file.path, file.text) for file in listed)
+    records = import_module("codegen.targets.op_tests").emit(model)
+    files.update((file.path, file.text) for file in (*records, *tests.emit(model, references)))
+    return dict(sorted(files.items()))
+
+
 SOURCES = "sources.cmake"
 # CMake list -> where its members lie and how they end.
 _LISTS = {

@@ -13,6 +13,7 @@ from codegen.deriving.parts import parts
 from codegen.deriving.saved import NodePlan, plan_node
 from codegen.language.calls import body_calls
 from codegen.model import Form, FormKind, Model, Operator
+from codegen.writing import library_spelling
 from codegen.writing.autograd_nodes import NodeDecl, NodeWriter, camel
 from codegen.writing.autograd_wrappers import WrapperDecl, WrapperWriter
 from codegen.writing.render import File, render
@@ -92,12 +93,16 @@ def _file(model: Model, stem: str, operators: Iterable[Operator], labels: dict[s
                 forward |= {*writer.forward.called, form.name}
     if wrappers:
         families = _families(model, plans, forward)
-        yield render("autograd.h.j2", f"autograd/{stem}.h", nodes=tuple(nodes))
+        scope = library_spelling.scope(model)
+        header, *_ = library_spelling.runtime_headers(model, ("aten/autograd/wrappers.h",))
+        text, *_ = library_spelling.runtime_headers(model, ("aten/core/tensor_text.h",))
+        yield render("autograd.h.j2", f"autograd/{stem}.h", header=header, scope=scope, nodes=tuple(nodes))
         yield render(
             "autograd.cpp.j2",
             f"autograd/{stem}.cpp",
-            header=f"{stem}.h",
-            families=families,
+            header=f"{model.library or 'torchgen_out'}/autograd/{stem}.h",
+            headers=(text, *library_spelling.operator_headers(model, families)),
+            scope=scope,
             nodes=tuple(nodes),
             wrappers=tuple(wrappers),
         )

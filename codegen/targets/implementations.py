@@ -20,6 +20,7 @@ from codegen.model import (
     Operator,
     Reduce,
 )
+from codegen.writing import library_spelling
 from codegen.writing.body_spelling import FunctionDecl, body_of
 from codegen.writing.descriptors import descriptors
 from codegen.writing.render import File, render
@@ -63,21 +64,47 @@ def _source(model: Model, family: str, suffix: str, operators: Sequence[Operator
     return render(
         "impl.cpp.j2",
         f"aten/{family}_impl{suffix}.cpp",
-        family=family,
-        families=tuple(sorted(_included(model, operators) | {family})),
+        headers=_headers(model, family, operators),
+        scope=library_spelling.scope(model),
         has_sparse=any(op.sparse for op in operators),
         descriptors=tuple(d for op in operators for d in descriptors(op)),
         functions=tuple(bodies),
     )
 
 
+_RUNTIME = (
+    "aten/core/factory.h",
+    "aten/core/host_expr.h",
+    "aten/core/messages.h",
+    "aten/core/promotion.h",
+    "aten/core/shape_rules.h",
+    "aten/core/tensor_text.h",
+    "aten/cpu/pointwise.h",
+    "aten/cpu/reduce.h",
+    "aten/dispatch/assign.h",
+)
+
+
+def _headers(model: Model, family: str, operators: Sequence[Operator]) -> tuple[str, ...]:
+    """Return the headers of the runtime, of the families that are called, and of the family's kernels."""
+    called = library_spelling.operator_headers(model, sorted(_included(model, operators) | {family}))
+    kernels = f"{library_spelling.folder(model, family)}/aten/{family}_kernels.h"
+    return (*library_spelling.runtime_headers(model, _RUNTIME), *called, kernels)
+
+
+_TYPES = ("aten/core/out_spec.h", "aten/core/view.h")
+
+
 def emit(model: Model) -> Iterator[File]:
     """Yield the implementations and the declarations of handwritten functions, per family."""
+    types = library_spelling.runtime_headers(model, _TYPES)
     for family, operators in slots.families(model):
         for suffix, part in parts(operators, _LIMIT):
             yield _source(model, family, suffix, part)
         rules = tuple(dict.fromkeys(rule for op in operators for rule in _rules(op)))
-        yield render("kernels.h.j2", f"aten/{family}_kernels.h", rules=rules)
+        yield render("kernels.h.j2", f"aten/{family}_kernels.h", headers=types, rules=rules)
+    if model.library:
+        return
     sparse = (f for op in model.operators for f in sparse_functions(op.schema, op.sparse))
     declared = tuple(dict.fromkeys(RuleDecl(f.namespace, str(f)) for f in sparse))
-    yield render("kernels.h.j2", "aten/sparse_rules.h", rules=declared)
+    yield render("kernels.h.j2", "aten/sparse_rules.h", headers=_TYPES, rules=declared)

@@ -70,6 +70,12 @@ def _first(op: Operator, kind: FormKind, numbers: tuple[str, ...] = ()) -> Form 
     return next((f for f in op.forms if f.kind is kind and f.numbers == numbers), None)
 
 
+def _inplace(form: Form | None, model: Model) -> str | None:
+    """Return the name that users call: a method of Tensor, or a function of an extension."""
+    is_there = form is not None and (form.is_method or (model.library and form.is_function))
+    return call_name(form) if form is not None and is_there else None
+
+
 def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
     wanted, refused = differentiable(op)
     form = op.forms[0]
@@ -87,7 +93,7 @@ def _record(op: Operator, model: Model, parts: dict[str, int]) -> Json:
         "is_function": form.is_function,
         "is_method": form.is_method,
         "declared_inplace": slots.is_declared_inplace(op),
-        "inplace": call_name(inplace) if inplace is not None and inplace.is_method else None,
+        "inplace": _inplace(inplace, model),
         "out": [a.name for a in out.schema.args if a.is_out] if out is not None and out.is_function else [],
         "numbers": [list(f.numbers) for f in op.forms if f.numbers and f.kind is FormKind.FUNCTIONAL],
         "dtype_rule": op.dtype.name,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codegen.deriving import slots
-from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.model import BaseType, Form, Model, Operator, OptionalType
+from codegen.writing import library_spelling
 from codegen.writing.render import File, render
 
 _DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
@@ -47,7 +47,7 @@ class EntryDecl:
     externs: tuple[str, ...]  # declarations of those functions
 
     @classmethod
-    def of(cls, op: Operator, form: Form) -> EntryDecl:
+    def of(cls, model: Model, op: Operator, form: Form) -> EntryDecl:
         """Take every decision about one entry."""
         schema = form.schema
         struct = spelling.struct_name(form.name)
@@ -57,8 +57,8 @@ class EntryDecl:
         kernel_type = ", ".join(["DispatchKeySet", *types])
         return cls(
             struct=struct,
-            name=form.name,
-            schema=schema_text.show_schema(schema),
+            name=library_spelling.entry_name(model, form),
+            schema=library_spelling.entry_schema(model, form),
             returns=returns,
             kernel_type=kernel_type,
             declared=spelling.parameters_with_defaults(schema.args),
@@ -102,14 +102,14 @@ def _keys_without_layout(form: Form) -> str:
 _BOXING_FILES = 6
 
 
-def _boxing(signatures: Iterable[str]) -> Iterator[File]:
+def _boxing(signatures: Iterable[str], header: str, files: int) -> Iterator[File]:
     """Yield what converts between stacks and arguments. The text of a signature alone decides on its file."""
-    groups: list[list[str]] = [[] for _ in range(_BOXING_FILES)]
+    groups: list[list[str]] = [[] for _ in range(files)]
     for signature in sorted(set(signatures)):
-        groups[zlib.crc32(signature.encode()) % _BOXING_FILES].append(signature)
+        groups[zlib.crc32(signature.encode()) % files].append(signature)
     for number, group in enumerate(groups):
         if group:
-            yield render("boxing.cpp.j2", f"aten/boxing_{number}.cpp", signatures=tuple(group))
+            yield render("boxing.cpp.j2", f"aten/boxing_{number}.cpp", header=header, signatures=tuple(group))
 
 
 def emit(model: Model) -> Iterator[File]:
@@ -117,14 +117,21 @@ def emit(model: Model) -> Iterator[File]:
     structs: list[str] = []
     signatures: list[str] = []
     names: list[str] = []
+    scope = library_spelling.scope(model)
     for family, operators in slots.families(model):
-        entries = tuple(EntryDecl.of(op, form) for op, form in slots.forms(operators))
+        entries = tuple(EntryDecl.of(model, op, form) for op, form in slots.forms(operators))
         structs += [entry.struct for entry in entries]
         signatures += [f"{entry.returns} (*)({entry.kernel_type})" for entry in entries]
         names.append(family)
-        yield render("ops.h.j2", f"aten/{family}_ops.h", entries=entries)
-        yield render("ops.cpp.j2", f"aten/{family}_ops.cpp", family=family, entries=entries)
-    yield from _boxing(signatures)
+        header, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/operator_entry.h",))
+        first, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/signature.h",))
+        headers = (first, *library_spelling.operator_headers(model, (family,)))
+        yield render("ops.h.j2", f"aten/{family}_ops.h", header=header, scope=scope, entries=entries)
+        yield render("ops.cpp.j2", f"aten/{family}_ops.cpp", headers=headers, scope=scope, entries=entries)
+    header, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/boxing.h",))
+    yield from _boxing(signatures, header, 1 if model.library else _BOXING_FILES)
+    if model.library:  # codegen/targets/library.py registers them
+        return
     yield render(
         "registry.cpp.j2", "aten/registry.cpp", families=tuple(names), structs=tuple(sorted(structs))
     )

@@ -10,6 +10,7 @@ from codegen.language import spelling
 from codegen.language.calls import body_calls
 from codegen.model import BatchRule, Form, FormKind, Kind, Model, Operator
 from codegen.model.enumerations import BatchMethod
+from codegen.writing import library_spelling
 from codegen.writing.body_spelling import FunctionDecl, batched_parts
 from codegen.writing.render import File, render
 from codegen.writing.trait_tables import TablePool, argument_row, place_spans, result_row
@@ -108,12 +109,19 @@ def _named(model: Model, operators: Iterable[Operator]) -> set[str]:
     return {model.form(form.name)[0].family for form in named if form is not None}
 
 
-def _includes(family: str, called: set[str], named: set[str]) -> Iterator[str]:
-    if called:
-        yield from ("aten/core/factory.h", "aten/core/host_expr.h", "aten/core/tensor_text.h")
-        yield from ("aten/dispatch/assign.h", "aten/dispatch/become_view.h")
-    yield "aten/dispatch/operator_traits.h"
-    yield from (f"torchgen_out/aten/{name}_ops.h" for name in sorted({family, *called, *named}))
+_OF_PARTS = (
+    "aten/core/factory.h",
+    "aten/core/host_expr.h",
+    "aten/core/tensor_text.h",
+    "aten/dispatch/assign.h",
+    "aten/dispatch/become_view.h",
+)
+
+
+def _includes(model: Model, family: str, called: set[str], named: set[str]) -> Iterator[str]:
+    headers = (*(_OF_PARTS if called else ()), "aten/dispatch/operator_traits.h")
+    yield from library_spelling.runtime_headers(model, headers)
+    yield from library_spelling.operator_headers(model, sorted({family, *called, *named}))
 
 
 def emit(model: Model) -> Iterator[File]:
@@ -124,7 +132,8 @@ def emit(model: Model) -> Iterator[File]:
         yield render(
             "traits.cpp.j2",
             f"aten/{family}_traits.cpp",
-            includes=tuple(_includes(family, _included(model, operators), _named(model, operators))),
+            includes=tuple(_includes(model, family, _included(model, operators), _named(model, operators))),
+            scope=library_spelling.scope(model),
             externs=tuple(line for entry in entries for line in entry.externs),
             functions=tuple(function for entry in entries for function in entry.functions),
             tables=pool.tables(),

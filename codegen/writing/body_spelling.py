@@ -189,8 +189,16 @@ def _meta_result(op: Operator, form: Form) -> Iterator[str]:
             yield f"check_inplace({_shown_name(op)}, self, spec);"
             yield from (*_bump(form), _return_outs(form))
         case FormKind.OUT:
-            yield f"OutTarget target({_shown_name(op)}, out, spec, {{}});"
+            yield f"OutTarget {_free('target', form)}({_shown_name(op)}, out, spec, {{}});"
             yield from (*_bump(form), _return_outs(form))
+
+
+def _free(name: str, form: Form) -> str:
+    """Return a name for a local variable that no argument has."""
+    taken = {spelling.local(arg.name) for arg in form.schema.args}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _reduce(model: Model, op: Operator, form: Form, body: Reduce, meta: bool) -> Iterator[str]:

@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from codegen.deriving.signatures import Callable, Signature, is_factory, named_results, python_name
 from codegen.language.show import show
@@ -118,10 +119,11 @@ def _gradients(op: Operator, model: Model) -> Iterator[str]:
         yield op.doc.gradient
 
 
-def source(op: Operator) -> Iterator[str]:
-    """Yield the literature, and where the entry stands."""
+def source(op: Operator, model: Model) -> Iterator[str]:
+    """Yield the literature, and where the entry stands; of an author's file the name alone."""
     yield from op.doc.source
-    yield f"{op.position.file}, {op.name}."
+    file = Path(op.position.file).name if model.library else op.position.file
+    yield f"{file}, {op.name}."
 
 
 # --- what follows from a name's signatures -----------------------------------------------------------
@@ -202,7 +204,7 @@ def document(callable_: Callable, model: Model, names: Iterable[str] = ()) -> Do
         ("Raises", (line for op in ops for line in errors(op))),
         ("Notes", base.doc.notes),
         ("See also", (", ".join(base.doc.see),) if base.doc.see else ()),
-        ("Source", (line for op in ops for line in source(op))),
+        ("Source", (line for op in ops for line in source(op, model))),
     )
     renamed = _renaming(callable_)
     sections = [

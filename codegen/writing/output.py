@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import runpy
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -130,3 +132,32 @@ def write_manifest(folder: Path, files: Mapping[str, str]) -> None:
 def read_manifest(text: str) -> dict[str, str]:
     """Return path -> sha256."""
     return dict(line.rsplit(" ", 1) for line in text.splitlines() if line)
+
+
+def verify(folder: Path, files: Mapping[str, str], remedy: str) -> int:
+    """Compare outputs with the manifest of a folder; print what differs and return an exit status."""
+    path = folder / MANIFEST
+    committed = read_manifest(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    fresh = read_manifest(manifest(files))
+    if committed == fresh:
+        print(f"{MANIFEST}: {len(fresh)} outputs reproduce")
+        return 0
+    for name in sorted(committed.keys() | fresh.keys()):
+        if committed.get(name) != fresh.get(name):
+            state = "new" if name not in committed else "gone" if name not in fresh else "differs"
+            print(f"{MANIFEST}: {state:<8} {name}", file=sys.stderr)
+    print(remedy, file=sys.stderr)
+    return 1
+
+
+# In a source tree and in an installed package: what tells whether code fits the flambeau that loads it.
+_PACKAGES = (ROOT / "python" / "flambeau", ROOT.parent)
+
+
+def built_for() -> str:
+    """Return flambeau's version and the fingerprint of its specification, which `flambeau.ops` compares."""
+    package = next(path for path in _PACKAGES if (path / "_loading" / "staleness.py").is_file())
+    scope = runpy.run_path(str(package / "_loading" / "staleness.py"))
+    version = re.search(r'^__version__ = "(.*)"', (package / "version.py").read_text(encoding="utf-8"), re.M)
+    assert version is not None
+    return f"flambeau {version[1]}, specification {scope['fingerprint'](str(ROOT))[:16]}"

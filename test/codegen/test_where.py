@@ -9,7 +9,6 @@ from codegen.commands.places import Place, of_operators, parts_of, select
 from codegen.commands.wrappers import called_by, wrappers_of
 from codegen.load import load
 from codegen.model import Model
-from codegen.reading.files import DERIVATIVES
 from codegen.writing.output import ROOT
 
 # Operator -> kernels that it leads to.
@@ -66,7 +65,7 @@ def model() -> Model:
 
 def found_for(name: str) -> list[Place]:
     operators = select(model(), name)
-    return list(of_operators(operators, parts_of(operators, model()), DERIVATIVES))
+    return list(of_operators(operators, parts_of(operators, model())))
 
 
 def line_of(place: Place) -> str:

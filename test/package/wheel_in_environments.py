@@ -71,7 +71,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(members):
     )
     headers = {name for name in members if re.match(r"flambeau/include/.*\.h$", name)}
     assert {"flambeau/include/torch/extension.h", "flambeau/include/flambeau/api/tensor.h"} <= headers
-    assert [name for name in members.keys() - headers if strange.search(name)] == []
+    generator = {name for name in members if name.startswith("flambeau/_generator/")}
+    assert [name for name in members.keys() - headers - generator if strange.search(name)] == []
     assert sorted(name for name in members if re.search(r"\.so(\.|$)", name)) == sorted(
         [
             *(name for name in members if re.fullmatch(r"flambeau/_C\.[\w-]+\.so", name)),
@@ -88,6 +89,15 @@ def test_the_wheel_has_every_module_of_the_checkout(members):
     listed = subprocess.run(["git", "ls-files", "python/flambeau"], cwd=ROOT, capture_output=True, text=True)
     tracked = {name.removeprefix("python/") for name in listed.stdout.split()}
     assert tracked and tracked <= members.keys()
+
+
+def test_the_wheel_has_the_generator_and_what_it_reads(members):
+    listed = subprocess.run(["git", "ls-files", "codegen"], cwd=ROOT, capture_output=True, text=True)
+    wanted = {name for name in listed.stdout.split() if name.endswith((".py", ".j2", ".yaml"))}
+    wanted |= {"native_functions.yaml", "derivatives.yaml", "aten/core/shape_rules.cpp"}
+    assert {f"flambeau/_generator/{name}" for name in wanted} == {
+        name for name in members if name.startswith("flambeau/_generator/")
+    }
 
 
 def test_stubs_and_the_mark_of_types_are_there(members):
@@ -234,6 +244,26 @@ def test_a_program_in_cpp_is_built_against_the_wheel(bare, tmp_path):
         assert made.returncode == 0, made.stdout + made.stderr
     run = subprocess.run([str(tmp_path / "program")], capture_output=True, text=True, env=environ)
     assert run.stdout == "6\n", run.stderr
+
+
+def test_operators_of_an_author_are_built_against_the_wheel(wheel, tmp_path):
+    """By CMake, with the generator in the wheel; the checkout is not on any path."""
+    environment = Environment(tmp_path / "venv").install(wheel)
+    environment.pip("install", "--quiet", "jinja2==3.1.6", "pyyaml==6.0.3")
+    prefix = environment.run("import flambeau; print(flambeau.utils.cmake_prefix_path)")
+    source, build = ROOT / "examples" / "extension_yaml", tmp_path / "build"
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DPython_EXECUTABLE={environment.python}", "-G", "Ninja"]
+    before = sorted(path for path in environment.site.rglob("*") if "__pycache__" not in path.parts)
+    environ = clean_environ(HOME=str(tmp_path))
+    for command in (["cmake", "-S", source, "-B", build, *options], ["cmake", "--build", build]):
+        made = subprocess.run([*map(str, command)], capture_output=True, text=True, env=environ)
+        assert made.returncode == 0, made.stdout + made.stderr
+    after = sorted(path for path in environment.site.rglob("*") if "__pycache__" not in path.parts)
+    assert after == before, "the generator writes nothing beside itself"
+    folder = str(build / "signals")
+    program = f"import sys; sys.path.insert(0, {folder!r}); import flambeau, _operators\n"
+    program += "print(_operators.smooth(flambeau.tensor([0.0, 4.0, 4.0]), 0.5).tolist())"
+    assert environment.run(program) == "[0.0, 2.0, 3.0]"
 
 
 def test_the_wheel_works_in_a_folder_that_cannot_be_written(bare):

@@ -1,6 +1,7 @@
 """Extensions in C++ and CUDA: compiled when they are loaded, or by setuptools.
 
-`load` and `load_inline` compile sources with ninja and import the result. `CppExtension`, `CUDAExtension` and
+`load` and `load_inline` compile sources with ninja and import the result; `load_operators` generates the
+sources from an author's YAML file. `CppExtension`, `CUDAExtension`, `OperatorExtension` and
 `BuildExtension` do the same in a ``setup.py``. `include_paths` and `library_paths` serve other build systems.
 """
 
@@ -19,13 +20,15 @@ from flambeau.utils.cpp_extension._compilers import (
     verify_ninja_availability,
 )
 from flambeau.utils.cpp_extension._loading import get_default_build_root, load, load_inline
-from flambeau.utils.cpp_extension._setuptools import CppExtension, CUDAExtension
+from flambeau.utils.cpp_extension._operators import load_operators
+from flambeau.utils.cpp_extension._setuptools import CppExtension, CUDAExtension, OperatorExtension
 
 __all__ = [
     "CUDA_HOME",
     "BuildExtension",
     "CUDAExtension",
     "CppExtension",
+    "OperatorExtension",
     "check_compiler_ok_for_platform",
     "get_compiler_abi_compatibility_and_version",
     "get_cxx_compiler",
@@ -35,6 +38,7 @@ __all__ = [
     "library_paths",
     "load",
     "load_inline",
+    "load_operators",
     "verify_ninja_availability",
 ]
 

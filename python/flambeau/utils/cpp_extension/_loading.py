@@ -38,7 +38,7 @@ def get_default_build_root() -> str:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Let one process at a time build in a folder. The system takes the lock from processes that end."""
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -121,7 +121,7 @@ def load(
         "is_module": is_python_module,
         "is_executable": is_standalone,
     }
-    with _locked(folder):
+    with locked(folder):
         plan = _ninja.Plan(_version(name, _ninja.Plan(name, **parts)), **parts)
         _ninja.run(plan, verbose)
         if is_standalone:
@@ -158,7 +158,7 @@ def _written(folder: Path, texts: Mapping[str, Sequence[str]]) -> list[str]:
     """Write sources, except those that are there already: their time decides whether they are compiled."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    with _locked(folder):
+    with locked(folder):
         for name, parts in texts.items():
             file, text = folder / name, "\n".join(parts) + "\n"
             if not parts:

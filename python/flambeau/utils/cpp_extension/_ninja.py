@@ -27,6 +27,7 @@ class Plan:
     folder: Path
     is_module: bool  # a Python module
     is_executable: bool
+    source_flags: tuple[tuple[str, ...], ...] = ()  # further ones of each source; none: there are none
 
     @property
     def with_cuda(self) -> bool:
@@ -104,6 +105,8 @@ def text_of(plan: Plan) -> str:
         made = f"{Path(source).stem}_{number}.{'cuda.o' if is_cuda else 'o'}"
         objects.append(_path(made))
         lines.append(f"build {_path(made)}: {'cuda_compile' if is_cuda else 'compile'} {_path(source)}")
+        if plan.source_flags and plan.source_flags[number]:
+            lines.append(f"  cflags = $cflags {_words(plan.source_flags[number])}")
     lines.append(f"build {_path(plan.output.name)}: link {' '.join(objects)}")
     lines.append(f"default {_path(plan.output.name)}")
     return "\n".join(lines) + "\n"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from flambeau.utils.cpp_extension import _compilers, _ninja
+from flambeau.utils.cpp_extension import _compilers, _ninja, _operators
 
-__all__ = ["CUDAExtension", "CppExtension", "build_extension"]
+__all__ = ["CUDAExtension", "CppExtension", "OperatorExtension", "build_extension"]
 
 
 def _extension(name: str, sources: Sequence[str], device: str, kwargs: dict[str, Any]) -> Any:
@@ -63,16 +64,45 @@ def CUDAExtension(name: str, sources: Sequence[str], *args: Any, **kwargs: Any) 
     return _extension(name, sources, "cuda", kwargs)
 
 
+def OperatorExtension(
+    package: str, native: str | Path, derivatives: str | Path | None = None, **kwargs: Any
+) -> Any:
+    """Describe the operators of an author's YAML file to setuptools.
+
+    `BuildExtension` generates their code, compiles it, and puts the module ``_operators`` into the package.
+
+    Args:
+        package: the package that gets the module, such as ``"signals"``.
+        native: the file of the operators, which begins with ``- extension: name``.
+        derivatives: the file of the gradients that are given, if there is one.
+        **kwargs: arguments of ``setuptools.Extension``.
+
+    Returns: the description, with flambeau's headers and library.
+
+    Example:
+        >>> made = flambeau.utils.cpp_extension.OperatorExtension("signals", "signals.yaml")
+        >>> made.name
+        'signals._native'
+    """
+    extension = _extension(f"{package}.{_operators.NATIVE}", [], "cpu", kwargs)
+    extension.operators = (Path(native), None if derivatives is None else Path(derivatives))
+    extension.depends += [str(path) for path in extension.operators if path is not None]
+    return extension
+
+
 class _Building:
     """What `BuildExtension` adds to the command of setuptools."""
 
     compiler: Any
     extensions: list[Any]
+    build_temp: str
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.use_ninja: bool = kwargs.pop("use_ninja", True)
         self.no_python_abi_suffix: bool = kwargs.pop("no_python_abi_suffix", False)
         self._flags: dict[str, list[str]] = {}
+        self._source_flags: dict[str, tuple[str, ...]] = {}
+        self._generated: dict[str, _operators.Generated] = {}  # by the name of the extension
         super().__init__(*args, **kwargs)
 
     @classmethod
@@ -99,7 +129,42 @@ class _Building:
                 ("TORCH_API_INCLUDE_EXTENSION_H", None),
             ]
             extension.extra_compile_args = []
+            if files := getattr(extension, "operators", None):
+                self._generate(extension, *files)
             self.build_extension(extension)  # type: ignore[attr-defined]
+        self._place_modules()
+
+    def _generate(self, extension: Any, native: Path, derivatives: Path | None) -> None:
+        """Generate the code of an extension, and let the compiler see each file's flags."""
+        folder = Path(self.build_temp).absolute() / f"operators_{extension.name}"
+        made = _operators.generate(native, derivatives, folder)
+        extension.sources = [*made.sources, *extension.sources]
+        extension.depends += [str(path) for path in made.headers]
+        extension.include_dirs.insert(0, str(made.folder))
+        flags = self._flags.get("cxx", [])
+        self._flags = {**self._flags, "cxx": [*made.flags, *flags]}
+        self._source_flags = dict(zip(made.sources, made.source_flags, strict=True))
+        self._generated[extension.name] = made
+
+    def _place_modules(self) -> None:
+        """Put each generated module beside the library that it loads."""
+        for name, made in self._generated.items():
+            place = Path(self.get_ext_fullpath(name)).parent  # type: ignore[attr-defined]
+            for file in made.python_files:
+                self.copy_file(str(file), str(place / file.name))  # type: ignore[attr-defined]
+
+    def copy_extensions_to_source(self) -> None:
+        """Copy libraries into the source tree, and generated modules with them."""
+        super().copy_extensions_to_source()  # type: ignore[misc]
+        self._place_modules()
+
+    def get_outputs(self) -> list[str]:
+        """Return the files that are built: libraries and generated modules."""
+        outputs: list[str] = super().get_outputs()  # type: ignore[misc]
+        for name, made in self._generated.items():
+            place = Path(self.get_ext_fullpath(name)).parent  # type: ignore[attr-defined]
+            outputs += [str(place / file.name) for file in made.python_files]
+        return outputs
 
     def get_ext_filename(self, fullname: str) -> str:
         """Return the name of the file, without the interpreter's tag if that was asked for."""
@@ -119,7 +184,7 @@ class _Building:
                 words = [*_compilers.NVCC_FLAGS, *self._flags.get("nvcc", [])]
                 self.compiler.spawn([_compilers.nvcc(), *pp, "-c", src, "-o", obj, *words])
                 return
-            words = [*_compilers.CXX_FLAGS, *self._flags.get("cxx", [])]
+            words = [*_compilers.CXX_FLAGS, *self._flags.get("cxx", []), *self._source_flags.get(src, ())]
             compile_one(obj, src, ext, cc_args, [*extra, *words], pp)
 
         return compile_file
