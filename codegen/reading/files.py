@@ -95,9 +95,7 @@ def read_files(
     primitives = load_primitives(collector)
     loaded = load_entries(native, shown_path(native), collector)
     if loaded.is_absent:
-        if not collector.found:
-            hint = "an operator is an entry that begins with '- func: '"
-            collector.add(Position(shown_path(native), 1, 1), "FB0004", "no operators in the file", hint)
+        _report_absent_operators(native, collector)
         return Read(collector.sorted(), primitives)
     library = None if author is None else read_library(author.native, shown_path(author.native), collector)
     if author is not None and (library is None or is_taken(library, loaded.sections, collector)):
@@ -124,6 +122,12 @@ def read_files(
     if collector.found:
         operators = sound_operators(operators, collector.sorted(), _places(drafts, entries))
     return Read(found, primitives, operators, drafts, library)
+
+
+def _report_absent_operators(native: Path, collector: Collector) -> None:
+    if not collector.found:
+        hint = "an operator is an entry that begins with '- func: '"
+        collector.add(Position(shown_path(native), 1, 1), "FB0004", "no operators in the file", hint)
 
 
 def _places(drafts: Sequence[Draft], entries: Mapping[str, Entry]) -> Iterator[tuple[str, Position]]:
