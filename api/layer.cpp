@@ -61,6 +61,9 @@ void zeros(Tensor& t) {
   if (t.defined()) t.zero_();
 }
 void counter(Tensor& t) { zeros(t); }
+void uniform_of_width(const std::vector<Tensor>& all, int64_t width) {
+  for (Tensor t : all) uniform(t, 1 / std::sqrt(static_cast<double>(width)));
+}
 
 }  // namespace fill
 

@@ -68,6 +68,7 @@ void normal(Tensor& t);
 void ones(Tensor& t);
 void zeros(Tensor& t);
 void counter(Tensor& t);
+void uniform_of_width(const std::vector<Tensor>& all, int64_t width);  // on ±1 / sqrt(width)
 }  // namespace fill
 
 }  // namespace nn

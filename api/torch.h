@@ -3,6 +3,7 @@
 #include "api/containers.h"
 #include "api/data.h"
 #include "api/optim.h"
+#include "api/recurrent.h"
 #include "api/serialize.h"
 
 namespace flambeau::api {
