@@ -151,8 +151,8 @@ void count_changes(const ContextObject& ctx, PyObject* arguments) {
     tensor_of(item).impl()->bump_version();
     if (holds(arguments, item)) continue;
     checked(PyErr_WarnEx(PyExc_UserWarning,
-                         "ctx.mark_dirty() was given a tensor that forward did not take; it is for "
-                         "inputs that forward has changed.",
+                         "mark_dirty: expected tensors that forward took as arguments and changed, "
+                         "got another one",
                          1));
   }
 }

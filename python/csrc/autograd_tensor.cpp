@@ -22,10 +22,11 @@ PyObject* get_grad(PyObject* self, void*) {
     const Tensor grad = autograd::grad_of(t);
     if (grad.defined()) return wrap(grad);
     if (!autograd::is_leaf(t) && !autograd::retains_grad(t)) {
-      checked(PyErr_WarnEx(PyExc_UserWarning,
-                           "This tensor is not a leaf Tensor: backward() fills its .grad only if "
-                           ".retain_grad() was called on it before.",
-                           1));
+      checked(
+          PyErr_WarnEx(PyExc_UserWarning,
+                       "grad: this tensor is not a leaf Tensor; backward() fills its .grad only "
+                       "if .retain_grad() was called on it before",
+                       1));
     }
     Py_RETURN_NONE;
   });

@@ -187,11 +187,12 @@ ArrayMemory memory_of(PyObject* array) {
           read_only};
 }
 
-void warn_of_read_only(const char* what) {
+// Programs search for "The given NumPy array is not writable".
+void warn_of_read_only(const char* function, const char* what) {
   checked(PyErr_WarnFormat(PyExc_UserWarning, 1,
-                           "The given %s is not writable, but tensors always are: writing to the "
-                           "tensor writes to the %s or is undefined. Copy it first.",
-                           what, what));
+                           "%s: The given %s is not writable, but tensors always are: copy it, or "
+                           "do not write to the tensor",
+                           function, what));
 }
 
 }  // namespace
@@ -203,7 +204,7 @@ PyObject* from_array_interface(PyObject*, PyObject* array) {
     check_type(is_ndarray(array), "from_numpy: expected np.ndarray (got ", Py_TYPE(array)->tp_name,
                ")");
     ArrayMemory memory = memory_of(array);
-    if (memory.read_only) warn_of_read_only("NumPy array");
+    if (memory.read_only) warn_of_read_only("from_numpy", "NumPy array");
     return wrap(std::move(memory.tensor));
   });
 }
@@ -339,7 +340,7 @@ PyObject* from_buffer(PyObject*, PyObject* args) {
     View view = view_of(source);
     const auto width = static_cast<int64_t>(element_size(dtype));
     const int64_t n = count_in(*view, count, offset, width);
-    if (view->readonly) warn_of_read_only("buffer");
+    if (view->readonly) warn_of_read_only("frombuffer", "buffer");
     char* data = static_cast<char*>(view->buf) + offset;
     return wrap(tensor_over(data, {n}, {1}, dtype, &release_view, view.release()));
   });

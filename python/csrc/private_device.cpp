@@ -6,6 +6,7 @@
 #include "c10/core/private_device.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/value_types.h"
+#include "python/csrc/warnings.h"
 
 namespace flambeau::python {
 namespace {
@@ -53,11 +54,6 @@ PyObject* set_fallback(PyObject*, PyObject* mode) {
                 wanted);
     return wrap(static_cast<int64_t>(set_device_fallback(static_cast<FallbackMode>(wanted))));
   });
-}
-
-void warn(const std::string& message) {
-  const WithGil gil;
-  checked(PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1));
 }
 
 PyMethodDef functions[] = {{"_rename_privateuse1_backend", rename, METH_O, nullptr},

@@ -26,6 +26,7 @@
 #include "python/csrc/data.h"
 #include "python/csrc/numpy_types.h"
 #include "python/csrc/value_types.h"
+#include "python/csrc/warnings.h"
 
 namespace py = pybind11;
 using namespace pybind11::literals;
@@ -379,10 +380,6 @@ const Wrapper* live_wrapper(py::handle o) {
   if (!is_tensor(o.ptr())) return nullptr;
   const Wrapper* wrapper = wrapper_of(tensor_of(o.ptr()));
   return wrapper && !is_dead(*wrapper) ? wrapper : nullptr;
-}
-void warn(const std::string& message) {
-  const WithGil gil;
-  checked(PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1));
 }
 
 void add_functionalization(py::module_& m) {

@@ -118,8 +118,7 @@ OverrideCall prepared(PyObject* function, const std::vector<PyObject*>& overridi
 void warn_of_plain_method(PyObject* o, PyObject* method, Calling calling) {
   if (!PyMethod_Check(method) || PyMethod_GET_SELF(method) != o) return;
   checked(PyErr_WarnEx(calling.is_python ? PyExc_DeprecationWarning : PyExc_UserWarning,
-                       "a __torch_function__ that is a plain method is deprecated: make it a "
-                       "classmethod",
+                       "__torch_function__: a plain method is deprecated; make it a classmethod",
                        1));
 }
 

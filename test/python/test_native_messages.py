@@ -1,4 +1,4 @@
-"""The messages that handwritten C++ raises begin with a name.
+"""The errors and warnings of handwritten C++ begin with a name.
 
 Errors of operators get the called operator's name in `call_site.cpp` (test/ops/test_shape_errors.py), so only
 the binding is read here: what it raises outside of an operator's call names the function or attribute itself.
@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-CALL = re.compile(r"\b(check(?:_type|_value|_index|_view_origin)?|PyErr_SetString|PyErr_Format)\(")
+CALL = re.compile(
+    r"\b(check(?:_type|_value|_index|_view_origin)?|PyErr_(?:SetString|Format|WarnEx|WarnFormat))\("
+)
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 HEAD = re.compile(r"[A-Za-z_%][\w.%]*(?:\(\))?: ")
 # Beginnings whose first value, or whose caller, names the function.
