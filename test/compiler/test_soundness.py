@@ -8,6 +8,7 @@ import flambeau as fb
 import pytest
 from captured import Recorder, program, raised, same
 from flambeau import nn
+from flambeau.utils.operator_tests import _samples
 
 
 class Settings:
@@ -287,3 +288,30 @@ def test_a_number_that_changes_is_not_recorded_for_ever():
     for n in range(20):
         assert fb.equal(made(fb.ones(2), n), fb.ones(2) * n + 1)
     assert not program(made).is_given_up
+
+
+def doubled(x):
+    y = x * 2
+    fb._dynamo.graph_break()
+    return y
+
+
+def test_new_frames_are_not_taken_for_those_that_returned():
+    """Python gives new frames and iterators the addresses of those that are gone."""
+
+    def filtered(x):
+        found = [t for t in _samples.flat(doubled(x)) if _samples.is_tensor(t)]
+        return [t * 2 + 1 for t in found]
+
+    def after_an_operator(x):
+        found = [t for t in _samples.flat(fb.repeat_interleave(x * 1.5, 2)) if t is not None]
+        return [t * 2 + 1 for t in found]
+
+    def nested(x):
+        return [fb.cat([one, doubled(two)]) for one in _samples.flat(doubled(x)) for two in [doubled(one)]]
+
+    x = fb.arange(3.0)
+    for function in (filtered, after_an_operator, nested):
+        compiled = fb.compile(function, backend=Recorder())
+        for _ in range(6):
+            assert same(compiled(x), function(x)), function

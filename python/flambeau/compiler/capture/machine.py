@@ -76,6 +76,7 @@ class Machine(Instructions):
         self.is_done = False
         self.steps = 0
         self.lazy: dict[tuple[int, int], Origin] = {}
+        self._first_frames = tuple(frames)  # identities of frames and functions stay valid when they return
         if not is_native:
             self._place_origins()
 
