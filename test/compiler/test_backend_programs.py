@@ -120,3 +120,24 @@ def test_programs_do_the_same(name, requires_grad, monkeypatch):
         assert y.requires_grad == other.requires_grad and close(y.detach(), other.detach())
         assert all(map(close, gradients, others))
         assert all(close(state[key], theirs[key]) for key in theirs)
+
+
+def test_results_that_nothing_reads_give_no_gradient(monkeypatch):
+    """Parameters that only such results depend on have None as gradient, as in eager mode, not zeros."""
+    monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
+
+    def function(a, b, c):
+        return a.sin() * 2, (b * 2 + a, a.ceil() * 3), (c.exp() * 2 + 1).t()
+
+    compiled = fb.compile(function)
+    for read in range(1, 16):
+
+        def gradients(function, read=read):
+            leaves = [fb.arange(6.0).view(2, 3).requires_grad_() for _ in range(3)]
+            x, (y, z), w = function(*leaves)
+            ends = [t for k, t in enumerate((x, y, z, w)) if read >> k & 1]
+            return fb.autograd.grad([t.sum() for t in ends], leaves, allow_unused=True)
+
+        for _ in range(2):
+            found, expected = gradients(compiled), gradients(function)
+            assert all(map(close, found, expected)), (read, found, expected)

@@ -124,7 +124,7 @@ def _check(joints: list[Joint]) -> None:
     facts = [[_facts(node.meta.get("val")) for node in joint.outputs] for joint in joints]
     if facts[0] != facts[1] or one.differentiable != other.differentiable or None in facts[0]:
         raise NotAhead("cond with branches whose results differ in shape, strides, dtype or gradients")
-    if one.tangent_strides != other.tangent_strides:
+    if one.tangent_layouts != other.tangent_layouts:
         raise NotAhead("cond with branches whose gradients differ in strides")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau.autograd.function import once_differentiable
-from flambeau.compiler.aot.joint import Joint
+from flambeau.compiler.aot.joint import Joint, Layout
 from flambeau.compiler.aot.partition import Parts
 from flambeau.compiler.aot.state import without_autocast
 
@@ -36,6 +36,7 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
+            ctx.set_materialize_grads(False)
             results = forward(*inputs)
             outputs = results[:count]
             ctx.save_for_backward(*[inputs[i] for i in saved_inputs], *results[count:])
@@ -47,15 +48,28 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
         @once_differentiable
         def backward(ctx: Any, *gradients: Any) -> Any:
             values = ctx._take_saved()
-            values += map(_with_strides, (gradients[i] for i in places), joint.tangent_strides)
-            return tuple(backward(values))
+            values += map(_with_layout, (gradients[i] for i in places), joint.tangent_layouts)
+            found = backward(values)
+            missing = sum(1 << k for k, i in enumerate(places) if gradients[i] is None)
+            return _of_given(found, joint.reached_by, missing) if missing else tuple(found)
 
     apply: Callable[..., Any] = CompiledFunction.apply
     return apply
 
 
-def _with_strides(gradient: Any, strides: tuple[int, ...]) -> Any:
-    """A gradient in the memory order that was recorded; a program may hand in any other."""
+def _of_given(gradients: list[Any], reached_by: list[int], missing: int) -> tuple[Any, ...]:
+    """The gradients, None where all tangents that they are computed from are missing, as in eager mode."""
+    return tuple(
+        None if sources and not sources & ~missing else gradient
+        for gradient, sources in zip(gradients, reached_by, strict=True)
+    )
+
+
+def _with_layout(gradient: Any, layout: Layout) -> Any:
+    """A gradient in the memory order that was recorded; a program may hand in any other, or none."""
+    size, strides, dtype = layout
+    if gradient is None:
+        return flambeau.empty_strided(size, strides, dtype=dtype).zero_()
     if gradient.stride() == strides:
         return gradient
     made = flambeau.empty_strided(gradient.size(), strides, dtype=gradient.dtype, device=gradient.device)

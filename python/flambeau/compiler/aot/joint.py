@@ -13,6 +13,8 @@ from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMo
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_aggregate
 
+Layout = tuple[tuple[int, ...], tuple[int, ...], Any]  # sizes, strides, dtype
+
 
 @dataclass
 class Joint:
@@ -23,8 +25,9 @@ class Joint:
         inputs: the placeholders of the captured graph's inputs.
         outputs: what the captured graph returns.
         tangents: placeholders of the gradients of those outputs that have one.
-        tangent_strides: their strides, which the backward operators count on.
+        tangent_layouts: their sizes, strides and dtypes, which the backward operators count on.
         gradients: for each input its gradient, or None.
+        reached_by: for each input the tangents that its gradient is computed from, one bit each.
         differentiable: places of the outputs that have a gradient.
         forward: the number of nodes that belong to forward, placeholders among them.
         constants: tensors that are neither inputs nor results, by the names of their nodes.
@@ -35,8 +38,9 @@ class Joint:
     inputs: list[Node]
     outputs: list[Node]
     tangents: list[Node] = field(default_factory=list)
-    tangent_strides: list[tuple[int, ...]] = field(default_factory=list)
+    tangent_layouts: list[Layout] = field(default_factory=list)
     gradients: list[Node | None] = field(default_factory=list)
+    reached_by: list[int] = field(default_factory=list)
     differentiable: list[int] = field(default_factory=list)
     forward: int = 0
     constants: dict[str, Any] = field(default_factory=dict)
@@ -87,7 +91,7 @@ class _Recorder:
                 for end in ends
             ]
         joint.tangents = [self._placeholder(f"tangent_{i}", t) for i, t in enumerate(tangents)]
-        joint.tangent_strides = [tuple(tangent.stride()) for tangent in tangents]
+        joint.tangent_layouts = [(tuple(t.size()), tuple(t.stride()), t.dtype) for t in tangents]
         starts = [tensor for tensor in self.inputs if tensor.requires_grad]
         with kept_state(), self.mode:
             flambeau.set_autocast_enabled("cpu", False)  # backward is called outside of the regions
@@ -95,6 +99,7 @@ class _Recorder:
         by_start = {id(start): gradient for start, gradient in zip(starts, found, strict=True)}
         gradients = [by_start.get(id(tensor)) for tensor in self.inputs]
         joint.gradients = [None if g is None else self.tracer.node_of(g) for g in gradients]
+        joint.reached_by = _reached_by(joint)
 
 
 def record(module: Any, examples: list[Any]) -> Joint:
@@ -124,6 +129,14 @@ def record(module: Any, examples: list[Any]) -> Joint:
     _check_offsets(tracer.graph, recorder.inputs)
     _name_devices(tracer.graph)
     return joint
+
+
+def _reached_by(joint: Joint) -> list[int]:
+    bits = {tangent: 1 << i for i, tangent in enumerate(joint.tangents)}
+    for node in joint.graph.nodes:
+        for source in node.all_input_nodes:
+            bits[node] = bits.get(node, 0) | bits.get(source, 0)
+    return [0 if node is None else bits.get(node, 0) for node in joint.gradients]
 
 
 def _check_offsets(graph: Graph, inputs: list[Any]) -> None:
