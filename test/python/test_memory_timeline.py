@@ -1,8 +1,12 @@
 """Pictures of the memory in a profile: blocks, the peak, hostile names, and PyTorch's forms of JSON."""
 
 import gzip
+import importlib
 import json
+import os
 import re
+import subprocess
+import sys
 import warnings
 from html.parser import HTMLParser
 
@@ -122,8 +126,9 @@ def test_json_has_times_and_categories(tmp_path):
     assert created.count(400 * KILO) == 2
 
 
-def trained(torch, tmp_path):
-    """The bytes by category at the end of two steps, and the actions with their categories."""
+def train(package, folder):
+    """Write the bytes by category over two steps, and the actions with their categories."""
+    torch = importlib.import_module(package)
     model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 8))
     optimizer = torch.optim.Adam(model.parameters())
     x = torch.ones(64, 256)
@@ -132,19 +137,27 @@ def trained(torch, tmp_path):
             optimizer.zero_grad()
             model(x).sum().backward()
             optimizer.step()
-    plain, raw = tmp_path / f"{torch.__name__}.json", tmp_path / f"{torch.__name__}.raw.json.gz"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        p.export_memory_timeline(str(plain), "cpu")
-        p.export_memory_timeline(str(raw), "cpu")
-    return json.loads(plain.read_text())[1], json.loads(gzip.open(raw, "rt").read())
+    for name in ("m.json", "m.raw.json.gz"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            p.export_memory_timeline(f"{folder}/{name}", "cpu")
+
+
+def trained(package, folder):
+    """What `train` writes in a process of its own: categories count all parameters of a process."""
+    folder.mkdir()
+    places = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, __file__, package, str(folder)], env=places, check=True, timeout=120)
+    totals = json.loads((folder / "m.json").read_text())[1]
+    return totals, json.loads(gzip.open(folder / "m.raw.json.gz", "rt").read())
 
 
 PARAMETER, OPTIMIZER_STATE, ACTIVATION, GRADIENT, DETAIL = 0, 1, 4, 5, 6
 
 
 def test_categories_are_those_of_pytorch(tmp_path):
-    ours, theirs = trained(fb, tmp_path), trained(pytorch(), tmp_path)
+    ours = trained("flambeau", tmp_path / "ours")
+    theirs = trained(pytorch().__name__, tmp_path / "theirs")
     for category in (PARAMETER, OPTIMIZER_STATE, GRADIENT):
         assert ours[0][-1][1 + category] == theirs[0][-1][1 + category] > 0
     assert ours[0][0][1 + PARAMETER] == theirs[0][0][1 + PARAMETER]
@@ -203,3 +216,7 @@ def test_what_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(AssertionError, match="exporting memory"):
         profile(profile_memory=True).export_memory_timeline(str(tmp_path / "a.html"))
+
+
+if __name__ == "__main__":
+    train(sys.argv[1], sys.argv[2])
