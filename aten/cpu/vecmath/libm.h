@@ -1,7 +1,7 @@
 #pragma once
 // The long tail: glibc's functions, whose vector forms (libmvec, at most 4 ulp) the compiler calls
 // in `omp simd` loops. Declared here because <math.h> declares them without vector forms.
-#include "aten/cpu/vecmath/exp_log.h"
+#include "aten/cpu/vecmath/power.h"
 
 extern "C" {
 [[gnu::simd("notinbranch"), gnu::const]] float sinf(float) noexcept(true);
@@ -33,8 +33,6 @@ extern "C" {
 [[gnu::simd("notinbranch"), gnu::const]] float erfcf(float) noexcept(true);
 [[gnu::simd("notinbranch"), gnu::const]] double erfc(double) noexcept(true);
 [[gnu::simd("notinbranch"), gnu::const]] double erf(double) noexcept(true);
-[[gnu::simd("notinbranch"), gnu::const]] float powf(float, float) noexcept(true);
-[[gnu::simd("notinbranch"), gnu::const]] double pow(double, double) noexcept(true);
 }
 
 namespace flambeau::vec {
@@ -66,27 +64,6 @@ inline namespace FLAMBEAU_VEC_TARGET {
 [[gnu::always_inline]] inline double acosh(double x) { return ::acosh(x); }
 [[gnu::always_inline]] inline float atanh(float x) { return ::atanhf(x); }
 [[gnu::always_inline]] inline double atanh(double x) { return ::atanh(x); }
-// |x|^y with the sign and the special cases of x^y: libmvec's functions leave the vector for a
-// negative base.
-template <Floating T>
-[[gnu::always_inline]] inline T power_ends(T x, T y, T value) {
-  const T half = y * T(0.5);
-  const bool integral = round(y) == y;
-  const bool odd = integral & (round(half) != half);
-  const T infinity = static_cast<T>(__builtin_inf());
-  const T signed_value = odd & signbit(x) ? -value : value;
-  const bool imaginary = (x < T(0)) & (x != -infinity) & !integral;
-  const T real = imaginary ? static_cast<T>(__builtin_nan("")) : signed_value;
-  const bool is_one = (y == T(0)) | (x == T(1)) | ((x == T(-1)) & (abs(y) == infinity));
-  return is_one ? T(1) : real;
-}
-[[gnu::always_inline]] inline float pow(float x, float y) {
-  return power_ends(x, y, ::powf(abs(x), y));
-}
-[[gnu::always_inline]] inline double pow(double x, double y) {
-  return power_ends(x, y, ::pow(abs(x), y));
-}
-
 // sin(pi x) / (pi x), 1 at 0.
 template <Floating T>
 [[gnu::always_inline]] inline T sinc(T x) {

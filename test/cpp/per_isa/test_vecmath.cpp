@@ -189,7 +189,21 @@ TEST_PER_ISA(vecmath_powers) {
     worst_double = std::fmax(worst_double,
                              ulps(vec::pow(bases[i], exponents[i]), powl(bases[i], exponents[i])));
   }
+  // Bases beside 1 with exponents that lead to the ends of the range, and bases that are denormal.
+  for (int i = 1; i < 4000; ++i) {
+    const float x = 1.0f + static_cast<float>(i % 2 ? i : -i) * 0x1p-23f;
+    const float y = static_cast<float>(80.0 * std::sin(i) / std::log(static_cast<double>(x)));
+    worst_float = std::fmax(worst_float, ulps(vec::pow(x, y), powl(x, y)));
+    const float tiny = static_cast<float>(i) * 0x1p-149f, root = static_cast<float>(std::cos(i)) / 2;
+    worst_float = std::fmax(worst_float, ulps(vec::pow(tiny, root), powl(tiny, root)));
+  }
+#ifdef __FMA__
+  EXPECT(worst_float <= 0.51);
+#endif
   EXPECT(worst_float <= 4 && worst_double <= 4);
+  const float over = 0x1.fffffep127f;  // the largest, and squares around the least denormal
+  EXPECT(vec::pow(over, 1.0f) == over && std::isinf(vec::pow(over, 1.01f)) &&
+         vec::pow(0x1p-74f, 2.0f) == 0x1p-148f && vec::pow(0x1p-76f, 2.0f) == 0.0f);
   const double inf = std::numeric_limits<double>::infinity();
   const double ends[] = {0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, inf, -inf, std::nan("")};
   const auto same = [](double got, double want) {
