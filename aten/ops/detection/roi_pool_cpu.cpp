@@ -133,7 +133,7 @@ void roi_pool_cpu(const Tensor& input, const Tensor& rois, double spatial_scale,
 }
 
 void roi_pool_backward_cpu(const Tensor& grad_output, const Tensor& rois, const Tensor& argmax,
-                           double spatial_scale, int64_t pooled_height, int64_t pooled_width,
+                           double /*spatial_scale*/, int64_t pooled_height, int64_t pooled_width,
                            int64_t batch_size, int64_t channels, int64_t height, int64_t width,
                            Tensor& out) {
   if (grad_output.numel() == 0) return fill_with(out, 0);
@@ -193,7 +193,7 @@ void ps_roi_pool_cpu(const Tensor& input, const Tensor& rois, double spatial_sca
 }
 
 void ps_roi_pool_backward_cpu(const Tensor& grad_output, const Tensor& rois,
-                              const Tensor& channel_mapping, double spatial_scale,
+                              const Tensor& /*channel_mapping*/, double spatial_scale,
                               int64_t pooled_height, int64_t pooled_width, int64_t batch_size,
                               int64_t channels, int64_t height, int64_t width, Tensor& out) {
   if (grad_output.numel() == 0) return fill_with(out, 0);
