@@ -105,25 +105,61 @@ Tensors lstm_steps(const Tensor& gates, const Tensors& state, const Tensor& w, b
   return {output, output.select(0, last), cells.select(0, last)};
 }
 
-// One layer in one direction over (time, batch, features): the outputs, then the last states.
-Tensors run_direction(const RecurrentSettings& s, const Tensor& x, Tensors state, Weights w,
-                      bool reverse) {
+// The states of the `rows` sequences that have a step: shorter ones end, or begin where time runs
+// backwards.
+Tensors resized(Tensors state, const Tensors& initial, int64_t rows, std::vector<Tensors>& ended) {
+  const int64_t have = state[0].size(0);
+  if (rows == have) return state;
+  if (rows < have) ended.emplace_back();
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (rows < have) {
+      ended.back().push_back(state[i].narrow(0, rows, have - rows));
+      state[i] = state[i].narrow(0, 0, rows);
+    } else {
+      state[i] = api::cat({state[i], initial[i].narrow(0, have, rows - have)}, 0);
+    }
+  }
+  return state;
+}
+
+// The last states of the whole batch, the longest sequence first.
+Tensors with_ended(Tensors state, const std::vector<Tensors>& ended) {
+  if (ended.empty()) return state;
+  for (size_t i = 0; i < state.size(); ++i) {
+    Tensors parts{state[i]};
+    for (auto one = ended.rbegin(); one != ended.rend(); ++one) parts.push_back((*one)[i]);
+    state[i] = api::cat(parts, 0);
+  }
+  return state;
+}
+
+// One layer in one direction over (time, batch, features), or over packed rows with `sizes` per
+// step, which are empty for padded ones: the outputs, then the last states.
+Tensors run_direction(const RecurrentSettings& s, const Tensor& x, IntArrayRef sizes,
+                      const Tensors& initial, Weights w, bool reverse) {
   if (w.b_ih.defined() && s.kind != Recurrence::GRU) {  // whose reset gate scales the hidden bias
     w.b_ih = w.b_ih + w.b_hh;
     w.b_hh = {};
   }
+  const bool is_packed = !sizes.empty();
   const Tensor gates = api::linear(x, w.w_ih, w.b_ih);
-  if (is_one_operator(s, gates)) return lstm_steps(gates, state, w.w_hh, reverse);
+  if (!is_packed && is_one_operator(s, gates)) return lstm_steps(gates, initial, w.w_hh, reverse);
   const Tensor transposed = w.w_hh.t().contiguous();
-  Tensors steps = gates.unbind(0), outputs;
+  Tensors steps = is_packed ? gates.split(sizes, 0) : gates.unbind(0), outputs, state = initial;
   if (reverse) std::reverse(steps.begin(), steps.end());
+  if (is_packed && reverse) {
+    for (Tensor& one : state) one = one.narrow(0, 0, steps[0].size(0));
+  }
+  std::vector<Tensors> ended;
   for (const Tensor& one : steps) {
+    if (is_packed) state = resized(std::move(state), initial, one.size(0), ended);
     state = step(s, one, state, transposed, w.b_hh);
     if (w.w_hr.defined()) state[0] = api::linear(state[0], w.w_hr);
     outputs.push_back(state[0]);
   }
+  state = with_ended(std::move(state), ended);
   if (reverse) std::reverse(outputs.begin(), outputs.end());
-  state.insert(state.begin(), api::stack(outputs, 0));
+  state.insert(state.begin(), is_packed ? api::cat(outputs, 0) : api::stack(outputs, 0));
   return state;
 }
 
@@ -152,8 +188,16 @@ void check_input(const RecurrentSettings& s, const Tensors& weights, const Tenso
         " features, got ", input.size(-1));
 }
 
-// All layers over (time, batch, features).
-Tensors run_layers(const RecurrentSettings& s, const Tensors& weights, Tensor x,
+// The sequences of the batch in another order; an undefined one keeps it.
+Tensors reordered(Tensors states, const Tensor& order) {
+  if (order.defined()) {
+    for (Tensor& state : states) state = state.index_select(1, order);
+  }
+  return states;
+}
+
+// All layers, over the rows that `run_direction` takes.
+Tensors run_layers(const RecurrentSettings& s, const Tensors& weights, Tensor x, IntArrayRef sizes,
                    const Tensors& initial, bool is_training) {
   std::vector<Tensors> finals(initial.size());
   for (int64_t layer = 0; layer < s.num_layers; ++layer) {
@@ -163,7 +207,7 @@ Tensors run_layers(const RecurrentSettings& s, const Tensors& weights, Tensor x,
       Tensors state;
       for (const Tensor& one : initial) state.push_back(one.select(0, at));
       const Tensors found = run_direction(
-          s, x, state, weights_of(s, weights, static_cast<size_t>(at)), direction == 1);
+          s, x, sizes, state, weights_of(s, weights, static_cast<size_t>(at)), direction == 1);
       outputs.push_back(found[0]);
       for (size_t i = 0; i < finals.size(); ++i) finals[i].push_back(found[i + 1]);
     }
@@ -213,13 +257,34 @@ std::vector<Tensor> run_recurrent(const RecurrentSettings& s, const Tensors& wei
     check_states(s, states, initial);
     initial = std::move(states);
   }
-  Tensors found = run_layers(s, weights, time == 1 ? x.transpose(0, 1) : x, initial, is_training);
+  Tensors found =
+      run_layers(s, weights, time == 1 ? x.transpose(0, 1) : x, {}, initial, is_training);
   if (time == 1) found[0] = found[0].transpose(0, 1);
   if (!is_batched) {
     found[0] = found[0].squeeze(1 - time);
     for (size_t i = 1; i < found.size(); ++i) found[i] = found[i].squeeze(1);
   }
   return found;
+}
+
+std::pair<utils::rnn::PackedSequence, Tensors> run_packed(const RecurrentSettings& s,
+                                                          const Tensors& weights,
+                                                          const utils::rnn::PackedSequence& input,
+                                                          Tensors states, bool is_training) {
+  const Tensor& x = input.data();
+  check(x.dim() == 2, name_of(s.kind), ": expected packed data of 2 dimensions, got ", x.dim());
+  check_input(s, weights, x);
+  const std::vector<int64_t> sizes = utils::rnn::step_sizes(input);
+  Tensors initial = zero_states(s, {s.num_layers * directions_of(s), sizes.front()}, x);
+  if (!states.empty()) {
+    check_states(s, states, initial);
+    initial = reordered(std::move(states), input.sorted_indices());
+  }
+  Tensors found = run_layers(s, weights, x, sizes, initial, is_training);
+  const utils::rnn::PackedSequence output(found[0], input.batch_sizes(), input.sorted_indices(),
+                                          input.unsorted_indices());
+  found.erase(found.begin());
+  return {output, reordered(std::move(found), input.unsorted_indices())};
 }
 
 NamedExtents cell_parameters(const RecurrentSettings& s) {

@@ -1,9 +1,10 @@
 #pragma once
-// torch::nn::RNN, LSTM and GRU over padded sequences, and their single steps. Parameters have the
-// names and the initial values of Python's layers.
+// torch::nn::RNN, LSTM and GRU over padded and packed sequences, and their single steps. Parameters
+// have the names and the initial values of Python's layers.
 #include <tuple>
 
 #include "api/layer.h"
+#include "api/sequences.h"
 
 namespace flambeau::api {
 
@@ -30,6 +31,11 @@ NamedExtents recurrent_parameters(const RecurrentSettings& settings);
 std::vector<Tensor> run_recurrent(const RecurrentSettings& settings,
                                   const std::vector<Tensor>& weights, const Tensor& input,
                                   std::vector<Tensor> states, bool is_training);
+// The same for packed sequences, whose outputs are packed alike. States are those of the batch
+// before it was sorted.
+std::pair<utils::rnn::PackedSequence, std::vector<Tensor>> run_packed(
+    const RecurrentSettings& settings, const std::vector<Tensor>& weights,
+    const utils::rnn::PackedSequence& input, std::vector<Tensor> states, bool is_training);
 // The same for one step.
 NamedExtents cell_parameters(const RecurrentSettings& settings);
 std::vector<Tensor> run_cell(const RecurrentSettings& settings, const std::vector<Tensor>& weights,
@@ -147,6 +153,10 @@ class RecurrentImpl : public RecurrentBase<Derived, Options, recurrent_parameter
     return run_recurrent(this->options.settings(), this->parameters(false), input,
                          std::move(states), this->is_training());
   }
+  auto run(const utils::rnn::PackedSequence& input, std::vector<Tensor> states) const {
+    return run_packed(this->options.settings(), this->parameters(false), input, std::move(states),
+                      this->is_training());
+  }
 };
 template <typename Derived, typename Options>
 class RecurrentCellImpl : public RecurrentBase<Derived, Options, cell_parameters> {
@@ -170,6 +180,12 @@ class LSTMImpl : public RecurrentImpl<LSTMImpl, LSTMOptions> {
     const std::vector<Tensor> found = run(input, listed(hx));
     return {found[0], {found[1], found[2]}};
   }
+  std::tuple<utils::rnn::PackedSequence, StatePair> forward_with_packed_input(
+      const utils::rnn::PackedSequence& packed_input,
+      const std::optional<StatePair>& hx = {}) const {
+    const auto [output, states] = run(packed_input, listed(hx));
+    return {output, {states[0], states[1]}};
+  }
 };
 TORCH_MODULE(LSTM);
 
@@ -181,6 +197,11 @@ class GRUImpl : public RecurrentImpl<GRUImpl, GRUOptions> {
     const std::vector<Tensor> found = run(input, listed(hx));
     return {found[0], found[1]};
   }
+  std::tuple<utils::rnn::PackedSequence, Tensor> forward_with_packed_input(
+      const utils::rnn::PackedSequence& packed_input, const Tensor& hx = {}) const {
+    const auto [output, states] = run(packed_input, listed(hx));
+    return {output, states[0]};
+  }
 };
 TORCH_MODULE(GRU);
 
@@ -191,6 +212,11 @@ class RNNImpl : public RecurrentImpl<RNNImpl, RNNOptions> {
   StatePair forward(const Tensor& input, const Tensor& hx = {}) const {
     const std::vector<Tensor> found = run(input, listed(hx));
     return {found[0], found[1]};
+  }
+  std::tuple<utils::rnn::PackedSequence, Tensor> forward_with_packed_input(
+      const utils::rnn::PackedSequence& packed_input, const Tensor& hx = {}) const {
+    const auto [output, states] = run(packed_input, listed(hx));
+    return {output, states[0]};
   }
 };
 TORCH_MODULE(RNN);
