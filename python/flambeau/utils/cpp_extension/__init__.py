@@ -19,7 +19,8 @@ from flambeau.utils.cpp_extension._compilers import (
     library_paths,
     verify_ninja_availability,
 )
-from flambeau.utils.cpp_extension._loading import get_default_build_root, load, load_inline
+from flambeau.utils.cpp_extension._folders import get_default_build_root
+from flambeau.utils.cpp_extension._loading import load, load_inline
 from flambeau.utils.cpp_extension._operators import load_operators
 from flambeau.utils.cpp_extension._setuptools import CppExtension, CUDAExtension, OperatorExtension
 

@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.machinery
 import importlib.util
-import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flambeau.utils.cpp_extension import _compilers, _ninja
+from flambeau.utils.cpp_extension import _compilers, _ninja, _precompiled
+from flambeau.utils.cpp_extension._folders import get_default_build_root, locked
 
 Flags = Sequence[str] | None
 # Name -> the hashes that this process has loaded it with. A module cannot be loaded twice under one name.
 _loaded: dict[str, list[str]] = {}
-
-
-def get_default_build_root() -> str:
-    """Return the folder where extensions are built.
-
-    Returns: ``TORCH_EXTENSIONS_DIR`` of the environment, or a folder in the user's cache.
-
-    Example:
-        >>> flambeau.utils.cpp_extension.get_default_build_root() != ""
-        True
-    """
-    named = os.environ.get("TORCH_EXTENSIONS_DIR")
-    if named:
-        return named
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return str(cache / "flambeau_extensions" / f"py{sys.version_info.major}{sys.version_info.minor}")
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time build in a folder. The system takes the lock from processes that end."""
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _texts(value: str | Path | Sequence[str | Path]) -> tuple[str, ...]:
@@ -106,27 +81,43 @@ def load(
     Example:
         >>> module = flambeau.utils.cpp_extension.load("my_ops", ["my_ops.cpp"])  # doctest: +SKIP
     """
+    parts = _parts(sources, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths)
+    parts |= {"is_module": is_python_module, "is_executable": is_standalone}
+    return _load(name, build_directory, verbose, parts)
+
+
+def _parts(
+    sources: str | Path | Sequence[str | Path], cflags: Flags, cuda: Flags, linker: Flags, includes: Flags
+) -> dict[str, Any]:
+    return {
+        "sources": _texts(sources),
+        "cflags": tuple(cflags or ()),
+        "cuda_cflags": tuple(cuda or ()),
+        "ldflags": tuple(linker or ()),
+        "includes": _texts(includes or ()),
+    }
+
+
+def _load(
+    name: str,
+    build_directory: str | Path | None,
+    verbose: bool,
+    parts: dict[str, Any],
+    header: str | None = None,
+) -> Any:
+    """Build an extension from the parts of its plan, with a compiled header if one is named."""
     if not re.fullmatch(r"\w+", name):
         raise ValueError(f"load: expected a name that is an identifier, got {name!r}")
     _compilers.verify_ninja_availability()
     folder = Path(build_directory or Path(get_default_build_root()) / name).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    parts: dict[str, Any] = {
-        "sources": _texts(sources),
-        "cflags": tuple(extra_cflags or ()),
-        "cuda_cflags": tuple(extra_cuda_cflags or ()),
-        "ldflags": tuple(extra_ldflags or ()),
-        "includes": _texts(extra_include_paths or ()),
-        "folder": folder,
-        "is_module": is_python_module,
-        "is_executable": is_standalone,
-    }
+    plan = _ninja.Plan(name, folder=folder, **parts)
+    if header is not None:
+        plan = _precompiled.with_header(plan, header, verbose)
     with locked(folder):
-        plan = _ninja.Plan(_version(name, _ninja.Plan(name, **parts)), **parts)
+        plan = replace(plan, name=_version(name, plan))
         _ninja.run(plan, verbose)
-        if is_standalone:
-            return str(plan.output)
-        return _import(plan)
+        return str(plan.output) if plan.is_executable else _import(plan)
 
 
 def _import(plan: _ninja.Plan) -> Any:
@@ -222,7 +213,8 @@ def load_inline(
         is_python_module: as in `load`.
         with_pytorch_error_handling: no effect; errors of C++ become Python's in every case.
         keep_intermediates: no effect.
-        use_pch: no effect.
+        use_pch: whether g++ compiles the header before the code once for all extensions with equal flags. The
+            compiled header is kept in `get_default_build_root`; other compilers read the header itself.
         no_implicit_headers: whether no header is included before the code.
     Returns: what `load` returns.
     Raises: RuntimeError with the compiler's text.
@@ -234,20 +226,13 @@ def load_inline(
     """
     if sycl_sources:
         raise RuntimeError("load_inline: expected no SYCL sources, which flambeau does not compile")
+    header = "torch/extension.h" if is_python_module or no_implicit_headers else "torch/all.h"
     cpp, cuda = _pieces(cpp_sources) + _module_of(functions), _pieces(cuda_sources or ())
     if not no_implicit_headers:
-        cpp.insert(0, f"#include <torch/{'extension' if is_python_module else 'all'}.h>")
+        cpp.insert(0, f"#include <{header}>")
         cuda[:0] = _CUDA_HEADERS if cuda else ()
     folder = Path(build_directory or Path(get_default_build_root()) / name).absolute()
     files = _written(folder, {"main.cpp": cpp, "cuda.cu": cuda})
-    return load(
-        name,
-        files,
-        extra_cflags=extra_cflags,
-        extra_cuda_cflags=extra_cuda_cflags,
-        extra_ldflags=extra_ldflags,
-        extra_include_paths=extra_include_paths,
-        build_directory=folder,
-        verbose=verbose,
-        is_python_module=is_python_module,
-    )
+    parts = _parts(files, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths)
+    parts |= {"is_module": is_python_module, "is_executable": False}
+    return _load(name, folder, verbose, parts, header if use_pch else None)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flambeau import _C, version
 from flambeau.utils.cpp_extension import _compilers
 
 CUDA_SUFFIXES = (".cu", ".cuh")
@@ -28,6 +29,7 @@ class Plan:
     is_module: bool  # a Python module
     is_executable: bool
     source_flags: tuple[tuple[str, ...], ...] = ()  # further ones of each source; none: there are none
+    precompiled: tuple[Path, str] | None = None  # a folder, and the header that is there in compiled form
 
     @property
     def with_cuda(self) -> bool:
@@ -55,7 +57,9 @@ def _path(path: str) -> str:
 
 
 def _common(plan: Plan) -> list[str]:
-    defines = [f"-DTORCH_EXTENSION_NAME={plan.name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    # Another version of flambeau makes another command, so that ninja compiles again.
+    built_for = f"-DFLAMBEAU_BUILT_FOR={version.__version__}-{_C._spec_hash}"
+    defines = ["-DTORCH_API_INCLUDE_EXTENSION_H", built_for]
     folders = [*plan.includes, *_compilers.include_paths("cuda" if plan.with_cuda else "cpu")]
     return [
         *defines,
@@ -64,6 +68,16 @@ def _common(plan: Plan) -> list[str]:
         "-isystem",
         _compilers.python_include(),
     ]
+
+
+def compile_flags(plan: Plan) -> str:
+    """Return the flags of all C++ sources, apart from the name of the extension."""
+    return f"{_words(_common(plan))} {_words(_compilers.CXX_FLAGS)} {_flags(plan.cflags)}"
+
+
+def compiled_form(folder: Path, header: str) -> Path:
+    """Return the file that g++ reads in the place of a header if the folder is searched first."""
+    return folder / f"{header}.gch"
 
 
 def _link(plan: Plan) -> str:
@@ -76,14 +90,15 @@ def _link(plan: Plan) -> str:
 
 def text_of(plan: Plan) -> str:
     """Return the content of build.ninja."""
-    common = _words(_common(plan))
+    name = f"-DTORCH_EXTENSION_NAME={plan.name}"
+    first = _words([f"-I{plan.precompiled[0]}"]) + " " if plan.precompiled else ""
     lines = [
         "ninja_required_version = 1.3",
         f"cxx = {_flags([_compilers.get_cxx_compiler()])}",
-        f"cflags = {common} {_words(_compilers.CXX_FLAGS)} {_flags(plan.cflags)}",
+        f"cflags = {name} {first}{compile_flags(plan)}",
         f"ldflags = {_link(plan)}",
         "rule compile",
-        "  command = $cxx -MMD -MF $out.d $cflags -c $in -o $out",
+        "  command = $cxx -MD -MF $out.d $cflags -c $in -o $out",
         "  depfile = $out.d",
         "  deps = gcc",
         "rule link",
@@ -92,7 +107,8 @@ def text_of(plan: Plan) -> str:
     if plan.with_cuda:
         lines += [
             f"nvcc = {_words([_compilers.nvcc()])}",
-            f"cuda_cflags = {common} {_words(_compilers.NVCC_FLAGS)} {_flags(plan.cuda_cflags)}",
+            f"cuda_cflags = {name} {_words(_common(plan))} {_words(_compilers.NVCC_FLAGS)} "
+            f"{_flags(plan.cuda_cflags)}",
             "rule cuda_compile",
             "  command = $nvcc --generate-dependencies-with-compile --dependency-output $out.d $cuda_cflags "
             "-c $in -o $out",
@@ -100,11 +116,13 @@ def text_of(plan: Plan) -> str:
             "  deps = gcc",
         ]
     objects = []
+    header = f" | {_path(str(compiled_form(*plan.precompiled)))}" if plan.precompiled else ""
     for number, source in enumerate(plan.sources):
         is_cuda = source.endswith(CUDA_SUFFIXES)
         made = f"{Path(source).stem}_{number}.{'cuda.o' if is_cuda else 'o'}"
         objects.append(_path(made))
-        lines.append(f"build {_path(made)}: {'cuda_compile' if is_cuda else 'compile'} {_path(source)}")
+        rule, needed = ("cuda_compile", "") if is_cuda else ("compile", header)
+        lines.append(f"build {_path(made)}: {rule} {_path(source)}{needed}")
         if plan.source_flags and plan.source_flags[number]:
             lines.append(f"  cflags = $cflags {_words(plan.source_flags[number])}")
     lines.append(f"build {_path(plan.output.name)}: link {' '.join(objects)}")
@@ -114,8 +132,12 @@ def text_of(plan: Plan) -> str:
 
 def run(plan: Plan, verbose: bool) -> None:
     """Build what is not up to date; RuntimeError with the compiler's text if that fails."""
-    file = plan.folder / "build.ninja"
-    text = text_of(plan)
+    run_file(plan.folder, text_of(plan), f"extension '{plan.name}'", verbose)
+
+
+def run_file(folder: Path, text: str, what: str, verbose: bool) -> None:
+    """Run ninja on a file of this text; RuntimeError with the compiler's text if that fails."""
+    file = folder / "build.ninja"
     if not file.exists() or file.read_text() != text:
         file.write_text(text)
     program = _compilers.ninja()
@@ -124,7 +146,7 @@ def run(plan: Plan, verbose: bool) -> None:
     command = [program, "-v", *(["-j", jobs] if jobs.isdigit() else [])]
     result = subprocess.run(
         command,
-        cwd=plan.folder,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -133,4 +155,4 @@ def run(plan: Plan, verbose: bool) -> None:
     if verbose:
         print(result.stdout, flush=True)
     if result.returncode:
-        raise RuntimeError(f"load: Error building extension '{plan.name}': {result.stdout}")
+        raise RuntimeError(f"load: Error building {what}: {result.stdout}")

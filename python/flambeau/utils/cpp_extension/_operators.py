@@ -10,12 +10,13 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flambeau.utils.cpp_extension import _compilers, _loading, _ninja
+from flambeau.utils.cpp_extension import _compilers, _folders, _ninja
 
 MODULE = "_operators"
 NATIVE = "_native"
@@ -80,7 +81,7 @@ def load_operators(
     native: str | Path,
     derivatives: str | Path | None = None,
     build_directory: str | Path | None = None,
-    extra_cflags: _loading.Flags = None,
+    extra_cflags: Sequence[str] | None = None,
     verbose: bool = False,
 ) -> Any:
     """Generate, compile and import the operators of an author's YAML file.
@@ -111,10 +112,10 @@ def load_operators(
             raise FileNotFoundError(f"load_operators: expected a file, got {path}, which does not exist")
     _compilers.verify_ninja_availability()
     folder = Path(
-        build_directory or Path(_loading.get_default_build_root()) / f"operators_{own.stem}"
+        build_directory or Path(_folders.get_default_build_root()) / f"operators_{own.stem}"
     ).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    with _loading.locked(folder):
+    with _folders.locked(folder):
         made = generate(own, gradients, folder / "generated")
         target = folder / made.library
         target.mkdir(exist_ok=True)
