@@ -112,6 +112,7 @@ PyObject* make_wrapper(PyObject*, PyObject* args) {
     Storage storage = make_intrusive<StorageImpl>(nullptr, 0, device, [](void*) {}, nullptr);
     Tensor out(make_intrusive<TensorImpl>(std::move(storage), dtype, device));
     out.impl()->set_geometry(size, step, offset);
+    out.impl()->set_inference(thread_state.inference_mode);
     return wrap_as(reinterpret_cast<PyTypeObject*>(type), std::move(out));
   });
 }

@@ -23,8 +23,7 @@ def reduced(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
 def _plain(tensor: Any) -> tuple[Any, tuple[Any, ...]]:
     geometry = (tuple(tensor.shape), tensor.stride())
     if _C._has_no_memory(tensor):
-        kind = (tensor.dtype, *geometry, tensor.storage_offset(), tensor.layout, tensor.device)
-        return _rebuild_wrapper_subclass, (type(tensor), *kind, tensor.requires_grad)
+        return _rebuild_wrapper_subclass, wrapper_parts(tensor)
     if tensor.is_meta:
         return _rebuild_meta_tensor_no_storage, (tensor.dtype, *geometry, tensor.requires_grad)
     if tensor.is_sparse:
@@ -101,6 +100,12 @@ def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires
     """Return a tensor without elements."""
     out = _C._functions.empty_strided(size, stride, dtype=dtype, device="meta")
     return out.requires_grad_() if requires_grad else out
+
+
+def wrapper_parts(tensor: Any) -> tuple[Any, ...]:
+    """Return what makes a tensor without memory again, apart from its attributes."""
+    place = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.layout, tensor.device)
+    return (type(tensor), tensor.dtype, *place, tensor.requires_grad)
 
 
 def _rebuild_wrapper_subclass(

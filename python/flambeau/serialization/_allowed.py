@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._object.rebuild import _rebuild_sparse_tensor
+from flambeau._object.rebuild import _rebuild_sparse_tensor, _rebuild_wrapper_subclass
 from flambeau._object.tensor import _rebuild_tensor
 from flambeau._object.typed_storage import CLASS_OF_DTYPE, TypedStorage
 from flambeau._types import naming
@@ -76,6 +76,17 @@ def sparse_tensor(layout: Any, data: Any) -> Tensor:
     return _rebuild_sparse_tensor(layout, data)
 
 
+def wrapper(
+    cls: Any, dtype: Any, size: Any, stride: Any, offset: Any, layout: Any, device: Any, requires_grad: Any
+) -> Any:
+    """Return a tensor without memory of a class that `add_safe_globals` has added."""
+    _expect(isinstance(cls, type) and issubclass(cls, Tensor) and is_safe(cls), "a class of tensors")
+    _expect(isinstance(dtype, _C.dtype) and isinstance(layout, _C.layout), "a dtype and a layout")
+    _expect(isinstance(device, _C.device) and type(offset) is int, "a device and an integer as offset")
+    geometry = (_integers(size), _integers(stride), offset)
+    return _rebuild_wrapper_subclass(cls, dtype, *geometry, layout, device, requires_grad is True)
+
+
 _PENDING: dict[str, Any] = {"conj": Tensor.conj, "neg": Tensor.neg}
 
 
@@ -101,14 +112,14 @@ def parameter_with_state(data: Any, requires_grad: Any, _: Any, state: Any) -> A
 def tensor_with_state(function: Any, cls: Any, args: Any, state: Any) -> Any:
     """Return a tensor with attributes."""
     _expect(
-        function in (tensor_v2, tensor_v3, sparse_tensor) and isinstance(args, tuple),
+        function in (tensor_v2, tensor_v3, sparse_tensor, wrapper) and isinstance(args, tuple),
         "a function that makes a tensor",
     )
     _expect(
         isinstance(cls, type) and (cls in (Tensor, _parameter_class()) or is_safe(cls)), "a class of tensors"
     )
     out = function(*args)
-    out = out if cls is Tensor else out.as_subclass(cls)
+    out = out if cls is Tensor or type(out) is cls else out.as_subclass(cls)
     set_attributes(out, {} if state is None else state)
     return out
 
@@ -168,6 +179,7 @@ def _allowed() -> dict[tuple[str, str], Any]:
         ("torch._utils", "_rebuild_tensor_v2"): tensor_v2,
         ("torch._utils", "_rebuild_tensor_v3"): tensor_v3,
         ("torch._utils", "_rebuild_sparse_tensor"): sparse_tensor,
+        ("torch._utils", "_rebuild_wrapper_subclass"): wrapper,
         ("torch._utils", "_rebuild_parameter"): parameter,
         ("torch._utils", "_rebuild_parameter_with_state"): parameter_with_state,
         ("torch._tensor", "_rebuild_from_type_v2"): tensor_with_state,
@@ -197,6 +209,7 @@ _CALLS: dict[Any, Any] = {
             tensor_v2,
             tensor_v3,
             sparse_tensor,
+            wrapper,
             parameter,
             parameter_with_state,
             tensor_with_state,

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from flambeau import _C
 from flambeau._C import Tensor
-from flambeau._object.rebuild import sparse_parts, state_of
+from flambeau._object.rebuild import sparse_parts, state_of, wrapper_parts
 from flambeau._object.storage import Storage
 from flambeau._object.typed_storage import CLASS_OF_DTYPE, TypedStorage
 from flambeau._types import naming
@@ -35,6 +35,7 @@ _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
 _REBUILD_SPARSE = _Global("torch._utils", "_rebuild_sparse_tensor")
+_REBUILD_WRAPPER = _Global("torch._utils", "_rebuild_wrapper_subclass")
 _TENSOR = _Global("torch", "Tensor")
 # The format has no class of storages for other dtypes: it says the dtype beside the bytes.
 _STORAGE_CLASSES = {dtype: _Global("torch", name) for dtype, name in CLASS_OF_DTYPE.items()}
@@ -94,6 +95,8 @@ class Pickler(pickle._Pickler):
 
 def _parts(tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
     """Return what makes a tensor, and from what."""
+    if _C._has_no_memory(tensor):
+        return _REBUILD_WRAPPER, wrapper_parts(tensor)
     if tensor.is_sparse:
         return _REBUILD_SPARSE, sparse_parts(tensor)
     plain = tensor.detach() if is_private(tensor.device.type) else tensor.detach().cpu()

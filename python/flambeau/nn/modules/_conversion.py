@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import flambeau
 from flambeau import Tensor, __future__
 from flambeau.nn.parameter import Parameter
+from flambeau.utils._python_dispatch import is_traceable_wrapper_subclass
 
 if TYPE_CHECKING:
     from flambeau.nn.modules.module import Module
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 def convert_tensors(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
     """Replace parameters, their gradients and buffers by what `fn` makes of them.
 
-    Parameters stay the same objects unless the device changes or a setting of `flambeau.__future__` is on.
+    Parameters stay the same objects unless the device changes or a setting of `flambeau.__future__` is on. A
+    wrapper of tensors (`__tensor_flatten__`) is exchanged with its new value by `utils.swap_tensors`.
     """
     for name, parameter in module._parameters.items():
         if parameter is not None:
@@ -31,7 +33,8 @@ def _converted(module: Module, name: str, parameter: Any, fn: Callable[[Tensor],
     with flambeau.no_grad():
         value = fn(parameter.data)
         new_grad = None if grad is None else fn(grad)
-    if __future__.get_swap_module_params_on_conversion():
+    # Other memory for a wrapper would leave the tensors inside it as they are.
+    if __future__.get_swap_module_params_on_conversion() or is_traceable_wrapper_subclass(value):
         return _swapped(f"{type(module).__name__}.{name}", parameter, value, grad, new_grad)
     if _can_share(parameter, value):
         parameter.data = value
