@@ -152,8 +152,9 @@ def test_bad_bounds(bounds, phrase):
         return x.new_empty([fb.library.get_ctx().new_dynamic_size(**bounds)])
 
     operator = positions(f"bad_{phrase[:3]}_{len(str(bounds))}", fake)
-    with pytest.raises(ValueError, match=phrase):
+    with pytest.raises(RuntimeError, match=phrase) as raised:
         fb.library.opcheck(operator, (fb.ones(3),), test_utils="test_faketensor")
+    assert isinstance(raised.value.__cause__, ValueError)
 
 
 def test_a_failed_check_leaves_no_context():
@@ -161,8 +162,9 @@ def test_a_failed_check_leaves_no_context():
         fb.library.get_ctx()
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(RuntimeError, match="test_faketensor failed") as raised:
         fb.library.opcheck(positions("failing", fake), (fb.ones(3),), test_utils="test_faketensor")
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
     with pytest.raises(RuntimeError, match="get_ctx"):
         fb.library.get_ctx()
 

@@ -11,6 +11,11 @@ from flambeau._C import Tensor
 from flambeau.library._context import context
 from flambeau.library._operators import CustomOperator, find, tensors_in
 
+
+class OpCheckError(RuntimeError):
+    """A check of `opcheck` failed; its cause is the failure."""
+
+
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
 
@@ -23,7 +28,7 @@ def opcheck(
     raise_exception: bool = True,
     atol: float | None = None,
     rtol: float | None = None,
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Call an operator with sample arguments and check its schema and registrations.
 
     Args:
@@ -31,14 +36,15 @@ def opcheck(
         args: the sample arguments.
         kwargs: the sample keyword arguments.
         test_utils: the tests: "test_schema" (it writes only to the arguments that the schema names),
-            "test_autograd_registration" (a derivative is registered if an argument requires a gradient),
+            "test_autograd_registration" (a derivative is registered if an argument requires a gradient and
+            there are results),
             "test_faketensor" (the function of `register_fake` returns the right shapes and dtypes),
             "test_aot_dispatch_dynamic" (gradients of two calls agree).
         raise_exception: whether to raise the first failure instead of returning it.
         atol: the absolute tolerance of gradients. None means the default of `testing.assert_close`.
         rtol: the relative tolerance of gradients. None means the default of `testing.assert_close`.
-    Returns: a dict from the test to "SUCCESS" or the failure.
-    Raises: RuntimeError for other tests.
+    Returns: a dict from the test to "SUCCESS" or the exception.
+    Raises: OpCheckError, a RuntimeError, for the first failure; ValueError for other tests.
 
     Example:
         >>> @flambeau.library.custom_op("docs_library::squared", mutates_args=())
@@ -51,17 +57,18 @@ def opcheck(
     chosen = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     unknown = [name for name in chosen if name not in TESTS]
     if unknown:
-        raise RuntimeError(f"opcheck: expected tests of {list(TESTS)}, got {unknown}")
-    values = bind(operator.name, operator.schema.parameters, operator.schema.defaults, args, kwargs or {})
-    found = {}
+        raise ValueError(f"opcheck: expected test_utils to be a subset of {list(TESTS)}, got {unknown}")
+    found: dict[str, Any] = {}
     for name in chosen:
         try:
+            given = operator.schema.parameters, operator.schema.defaults
+            values = bind(operator.name, *given, args, kwargs or {})
             _CHECKS[name](operator, values, {"atol": atol, "rtol": rtol})
             found[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
-                raise
-            found[name] = f"FAILED: {type(error).__name__}: {error}"
+                raise OpCheckError(f"opcheck: {name} failed with {error}") from error
+            found[name] = error
     return found
 
 
@@ -132,7 +139,7 @@ def _schema(operator: CustomOperator, values: dict[str, Any], limits: dict[str, 
 def _registration(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
     asks = any(t.requires_grad for t in tensors_in(values))
     has = operator.backward or any(key.startswith("Autograd") for key in operator.kernels)
-    if asks and not has and "CompositeImplicitAutograd" not in operator.kernels:
+    if asks and not has and operator.schema.returns and "CompositeImplicitAutograd" not in operator.kernels:
         raise RuntimeError(f"opcheck: {operator.name} has no derivative, and an argument requires one")
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import flambeau
 from flambeau import _C
 from flambeau.library._operators import CustomOperator, UnaliasedKernel, define, device_kinds, remove
 from flambeau.library._schemas import infer_schema, read
+from flambeau.library._tags import tags_from
 from flambeau.ops import CUSTOM
 
 Function = Callable[..., Any]
@@ -40,7 +43,6 @@ class CustomOpDef(_C._OperatorHandle):
             remove(CUSTOM[key][""])
         self._operator: CustomOperator = define(namespace, read(schema, namespace))
         self._operator.is_opaque = True
-        self._disabled: set[str] = set()
         self._call_target(self._operator)
 
     @property
@@ -84,6 +86,36 @@ class CustomOpDef(_C._OperatorHandle):
         """Cast floating tensors under autocast; as `library.register_autocast`."""
         flambeau.library.register_autocast(self._operator, device_type, cast_inputs)
 
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Function | None = None, /) -> Any:
+        """Register what answers in place of ``__torch_dispatch__``; as `library.register_torch_dispatch`."""
+        return flambeau.library.register_torch_dispatch(self, torch_dispatch_class, fn)
+
+    @contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """Disable or enable the kernel of a device type in a region; the one for all devices runs instead.
+
+        Args:
+            device_type: the device type, as it was given to `register_kernel`.
+            enabled: whether calls use the kernel. A kernel that is registered in the region obeys too.
+        """
+        disabled = self._operator.disabled
+        if device_type not in self._operator.by_device:
+            warnings.warn(
+                f"set_kernel_enabled: expected a kernel of {self._qualname} for {device_type!r}, found none",
+                stacklevel=3,
+            )
+        before = device_type in disabled
+        self._set_disabled(device_type, not enabled)
+        try:
+            yield
+        finally:
+            self._set_disabled(device_type, before)
+
+    def _set_disabled(self, device_type: str, is_disabled: bool) -> None:
+        disabled = self._operator.disabled
+        disabled.add(device_type) if is_disabled else disabled.discard(device_type)
+        self._operator.changed()
+
 
 def custom_op(
     name: str,
@@ -104,7 +136,7 @@ def custom_op(
         device_types: the device types of the function. None means all.
         schema: the schema, ``(Tensor x, ...) -> Tensor``. None derives it from the annotations, as
             `infer_schema` does.
-        tags: no effect.
+        tags: a `Tag` or several, which ``tags`` of the overload shows.
     Returns: the operator, a `CustomOpDef`.
     Raises: ValueError for another form of name, or annotations that do not determine a schema.
 
@@ -123,6 +155,7 @@ def custom_op(
         text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema
         made = CustomOpDef(space, base, base + text, function)
         made.register_kernel(device_types, function)
+        made._operator.tags = [flambeau.Tag.pt2_compliant_tag, *tags_from(tags or ())]
         return made
 
     return make if fn is None else make(fn)

@@ -13,6 +13,7 @@ from flambeau.library._kernels import set_symmetric_memory
 from flambeau.library._operators import CUSTOM, CustomOperator, defined, find, remove
 from flambeau.library._operators import define as _define
 from flambeau.library._schemas import read
+from flambeau.library._tags import tags_from
 from flambeau.ops import Overload, OverloadPacket, entry_name
 
 Function = Callable[..., Any]
@@ -250,14 +251,3 @@ def _with_keys(function: Function) -> Function:
         return function(keys_of_arguments((*args, *kwargs.values())), *args, **kwargs)
 
     return kernel
-
-
-def tags_from(tags: Any) -> list[Any]:
-    """Return a list of the tags that were given; TypeError if one is no tag."""
-    from flambeau import Tag
-
-    given = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [tags]
-    wrong = [tag for tag in given if not isinstance(tag, Tag)]
-    if wrong:
-        raise TypeError(f"define: expected tags of type Tag, got {type(wrong[0]).__name__}")
-    return given

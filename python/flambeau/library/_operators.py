@@ -97,6 +97,7 @@ class CustomOperator(_C._DefinedOperator):
         self._registered: dict[str, dict[object, Function]] = {}  # by key and registration
         self.tags: list[Any] = []
         self.by_device: dict[str, Function] = {}
+        self.disabled: set[str] = set()  # devices whose kernel in `by_device` is not called
         self.fake: Function | None = None
         self.backward: tuple[Function, Function | None] | None = None
         self.vmap: Function | None = None
@@ -233,7 +234,8 @@ class CustomOperator(_C._DefinedOperator):
             named = self.fake or self.kernels.get("Meta")
         else:
             key = next((k for k in KEYS if device_of_key(k) == device and not k.startswith("Auto")), "")
-            named = self.by_device.get(device) or self.kernels.get(key)
+            own = None if device in self.disabled else self.by_device.get(device)
+            named = own or self.kernels.get(key)
         found = named or next((self.kernels[k] for k in _BACKENDS if k in self.kernels), None)
         found = found or self.by_device.get("")
         if device == "meta" and named is None and _IMPLICIT not in self.kernels:

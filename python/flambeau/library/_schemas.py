@@ -185,8 +185,17 @@ def infer_schema(
         '(Tensor x, float by=2.0) -> Tensor'
     """
     signature = inspect.signature(prototype_function)
-    hints = typing.get_type_hints(prototype_function)
+    try:
+        hints = typing.get_type_hints(prototype_function)
+    except NameError as error:
+        raise ValueError(
+            f"infer_schema: unsupported type: expected names of types, got one where {error}"
+        ) from error
     unknown = mutates_args == "unknown"
+    if isinstance(mutates_args, str) and not unknown:
+        raise ValueError(
+            f"infer_schema: expected mutates_args to be names of arguments or 'unknown', got {mutates_args!r}"
+        )
     written = set() if unknown else set(mutates_args)
     absent = written - set(signature.parameters)
     if absent:
@@ -262,6 +271,8 @@ def _results(hints: dict[str, Any], signature: inspect.Signature) -> str:
         return "()"
     if typing.get_origin(hint) is tuple:
         inner = typing.get_args(hint)
+        if hint in (typing.Tuple[()], tuple[()]):  # noqa: UP006  (the older form is another object)
+            return "()"
         if not inner or Ellipsis in inner:
             raise ValueError(
                 f"{who}: unsupported type: expected a tuple that names each of its members, got {hint}"

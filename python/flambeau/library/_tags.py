@@ -76,3 +76,14 @@ def tags_of(entry: str, schema: Any) -> list[Any]:
     if values in _copies_of_views() and not _is_view(schema):
         names.append("view_copy")
     return [getattr(Tag, name) for name in sorted(names)]
+
+
+def tags_from(tags: Any) -> list[Any]:
+    """Return a list of the tags that were given; TypeError if one is no tag."""
+    from flambeau import Tag
+
+    given = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [tags]
+    wrong = [tag for tag in given if not isinstance(tag, Tag)]
+    if wrong:
+        raise TypeError(f"define: expected tags of type Tag, got {type(wrong[0]).__name__}")
+    return given
