@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import flambeau
 from flambeau._operators.control_flow import cond
 from flambeau.compiler.aot.examples import NotAhead
-from flambeau.compiler.aot.loops import LOOPS, record_loop
+from flambeau.compiler.aot.loops import LOOPS, record_attention, record_loop
 from flambeau.compiler.ir.dependences import is_random, written
 from flambeau.fx.experimental._operator_trace import OperatorTracer
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.interpreter import Interpreter
 from flambeau.fx.node import Node
+from flambeau.nn.attention._of_graph import flex_attention_of_graph
 from flambeau.utils._python_dispatch import TorchDispatchModeKey, _pop_mode_temporarily
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ _COND: Any = cond
 
 def has_branches(module: Any) -> bool:
     """Whether a captured graph holds `cond` or a loop."""
-    return any(node.target is _COND or node.target in LOOPS for node in module.graph.nodes)
+    return any(
+        node.target is _COND or node.target is flex_attention_of_graph or node.target in LOOPS
+        for node in module.graph.nodes
+    )
 
 
 class BranchRunner(Interpreter):
@@ -51,6 +55,8 @@ class BranchRunner(Interpreter):
         """Run a function; record `cond` and loops."""
         if target in LOOPS:
             return record_loop(self.tracer, self.record, target, args)
+        if target is flex_attention_of_graph:
+            return record_attention(self.tracer, args)
         if target is not _COND:
             return super().call_function(target, args, kwargs)
         pred, *modules, operands = args

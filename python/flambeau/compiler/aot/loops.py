@@ -19,6 +19,7 @@ from flambeau.compiler.ir.dependences import is_random, written
 from flambeau.fx.experimental._operator_trace import OperatorTracer
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
+from flambeau.nn.attention._of_graph import flex_attention_of_graph
 from flambeau.utils._python_dispatch import TorchDispatchModeKey, _pop_mode_temporarily
 
 if TYPE_CHECKING:
@@ -119,6 +120,28 @@ def record_loop(tracer: OperatorTracer, record: Record, target: Any, args: tuple
     nodes = [_attribute(tracer, body) for body in bodies]
     draws = any(is_random(node) for body in bodies for node in body.joint.graph.nodes)
     return _call(tracer, target, (nodes, groups, more), made, draws)
+
+
+def record_attention(tracer: OperatorTracer, args: tuple[Any, ...]) -> list[Any]:
+    """Record a call of `flex_attention_of_graph`; returns its results, which have no memory.
+
+    Its functions run as they were captured, on all positions at once.
+
+    Args:
+        tracer: what holds the nodes.
+        args: two graphs or None, three tuples of tensors, then numbers.
+    """
+    modules, groups, more = args[:2], [list(a) for a in args[2:5]], args[5:]
+    with _pop_mode_temporarily(TorchDispatchModeKey.PROXY):
+        shapes = [[x if x.is_meta else _like(x) for x in group] for group in groups]
+        made = flex_attention_of_graph(*modules, *shapes, *more)
+    nodes: list[Node | None] = []
+    for module in modules:
+        name = f"attention_{len(vars(tracer.root))}"
+        if module is not None:
+            setattr(tracer.root, name, module.forward)
+        nodes.append(None if module is None else tracer.graph.create_node("get_attr", name, (), {}))
+    return _call(tracer, flex_attention_of_graph, (nodes, groups, more), made, draws=False)
 
 
 def _attribute(tracer: OperatorTracer, body: Body) -> Node:

@@ -21,6 +21,7 @@ from flambeau.compiler.capture.decode import Instruction
 from flambeau.compiler.capture.frames import Frame, Generator
 from flambeau.compiler.capture.machine import Machine, Outcome
 from flambeau.compiler.capture.recording import Recorder
+from flambeau.compiler.capture.state_calls import module_of
 from flambeau.compiler.symbolic.numbers import is_tracked, plain
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
@@ -231,7 +232,7 @@ class _Recorded:
             if node.op != "placeholder":
                 copies[node] = graph.node_copy(node, copies.__getitem__)
         graph.output(tuple(copies[self.recorder._nodes[id(leaf)][0]] for leaf in self.leaves))
-        return GraphModule(self.recorder.attributes, graph, name)
+        return module_of(self.recorder.attributes, graph, name)
 
 
 def _strides(tensor: flambeau.Tensor) -> Any:

@@ -127,14 +127,8 @@ class Calls(Builtins):
         elif function is _APPLY and issubclass(args[0], flambeau.autograd.Function):
             self.recorder.fix_sizes()  # new sizes are checked by running the graph once more
             self.leaf("call_function", args[0].apply, args[1:], kwargs, "apply")
-        elif function is cond:
-            from flambeau.compiler.capture.branches import record_cond
-
-            record_cond(self, args, kwargs)
-        elif function in known.LOOPS:
-            from flambeau.compiler.capture.loops import record_loop
-
-            record_loop(self, function, args, kwargs)
+        elif function in known.HIGHER_ORDER:
+            self._call_higher_order(function, args, kwargs)
         elif function.__dict__.get("_torchdynamo_disable"):
             raise Break(f"{function.__qualname__}, which is excluded from capture")
         elif function.__dict__.get("_torchdynamo_in_graph"):
@@ -150,6 +144,19 @@ class Calls(Builtins):
             self.call_own(function, args, kwargs)
         else:
             raise Break(f"a call of {known.module_of(function)}.{function.__qualname__}")
+
+    def _call_higher_order(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record a call of a function that takes functions, as one node."""
+        from flambeau.compiler.capture.attention import record_attention
+        from flambeau.compiler.capture.branches import record_cond
+        from flambeau.compiler.capture.loops import record_loop
+
+        if function is cond:
+            record_cond(self, args, kwargs)
+        elif function is known.FLEX_ATTENTION:
+            record_attention(self, args, kwargs)
+        else:
+            record_loop(self, function, args, kwargs)
 
     def enter(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         flags = function.__code__.co_flags

@@ -16,6 +16,7 @@ from typing import Any
 
 import flambeau
 from flambeau._operators import control_flow as loops
+from flambeau.nn.attention.flex_attention import flex_attention
 from flambeau.utils.checkpoint import checkpoint
 
 # Tensor attributes that follow from what a guard on the tensor compares, and methods that return such values.
@@ -96,9 +97,10 @@ PURE |= {
 _TORCH_VALUES = (flambeau.Size, flambeau.device, flambeau.dtype, flambeau.finfo, flambeau.iinfo)
 PURE |= {*_TORCH_VALUES}
 
+FLEX_ATTENTION: Any = flex_attention
 # Functions that take functions, which become graphs inside of the graph.
-LOOPS: frozenset[Any] = frozenset(
-    {loops.while_loop, loops.scan, loops.map, loops.associative_scan, checkpoint}
+HIGHER_ORDER: frozenset[Any] = frozenset(
+    {loops.cond, loops.while_loop, loops.scan, loops.map, loops.associative_scan, checkpoint, flex_attention}
 )
 
 # Functions -> Python functions that capture interprets in their place, by `compiler.substitute_in_graph`.

@@ -17,6 +17,7 @@ from flambeau._operators import control_flow, higher_order
 from flambeau.compiler.capture import calls
 from flambeau.compiler.capture.base import Break
 from flambeau.compiler.capture.branches import Branch, BranchRecorder, WithoutWrites, run
+from flambeau.compiler.capture.state_calls import module_of
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
@@ -26,7 +27,7 @@ from flambeau.utils.checkpoint import checkpoint, noop_context_fn
 _CONTAINERS = (tuple, list, dict)
 
 
-def _leaves(machine: Any, value: Any, what: str) -> tuple[list[Any], TreeSpec]:
+def leaves_of(machine: Any, value: Any, what: str) -> tuple[list[Any], TreeSpec]:
     """Return the tensors of a tree that the graph knows, and their structure."""
 
     def visit(item: Any) -> None:
@@ -49,7 +50,7 @@ def _stand_in(tensor: Any) -> Any:
 
 
 @dataclass
-class _Recorded:
+class Recorded:
     """A recorded function: its result and its graph."""
 
     what: str
@@ -81,7 +82,7 @@ class _Recorded:
             outputs.append(node if is_new else graph.call_method("clone", (node,)))
             seen.append(leaf)
         graph.output(tuple(outputs))
-        return GraphModule(recorder.attributes, graph, name)
+        return module_of(recorder.attributes, graph, name)
 
     def check(self, leaves: list[Any]) -> None:
         """Refuse results that are no tensors of the graph, or that are memory from outside."""
@@ -98,10 +99,10 @@ class _Recorded:
                 raise Break(f"{self.what} that returns a view of a tensor from outside")
 
 
-def _record(
+def record_function(
     machine: Any, function: Any, arguments: Callable[[list[Any]], tuple[Any, ...]], values: list[Any],
     unsteady: Sequence[bool], what: str,
-) -> _Recorded:  # fmt: skip
+) -> Recorded:  # fmt: skip
     """Record a function of tensors that stand for `values`."""
     inner = Branch(machine, what)
     stand_ins = [_stand_in(value) for value in values]
@@ -115,7 +116,7 @@ def _record(
     finally:
         flambeau.set_rng_state(state)  # the loop draws its numbers afterwards
     machine.tracker.keep(inner.result)
-    return _Recorded(what, inner.result, inner.branch, region)
+    return Recorded(what, inner.result, inner.branch, region)
 
 
 def _record_step(
@@ -126,7 +127,7 @@ def _record_step(
     carried: int,
     returned: Callable[[Any], list[Any]],
     what: str,
-) -> tuple[_Recorded, list[Any], list[bool]]:
+) -> tuple[Recorded, list[Any], list[bool]]:
     """Record a function whose first results are its first arguments of the next step.
 
     Args:
@@ -142,7 +143,7 @@ def _record_step(
     """
     unsteady = [False] * len(values)
     while True:
-        made = _record(machine, function, arguments, values, unsteady, what)
+        made = record_function(machine, function, arguments, values, unsteady, what)
         leaves = returned(made.result)
         made.check(leaves)
         changed = [_is_changed(a, b, what) for a, b in zip(values[:carried], leaves, strict=False)]
@@ -169,25 +170,37 @@ def _structured(structure: TreeSpec, what: str) -> Callable[[Any], list[Any]]:
     return flatten
 
 
-def _finish(
-    machine: Any, target: Any, parts: list[tuple[_Recorded, list[Any]]], groups: list[list[Any]], *more: Any
+def finish(
+    machine: Any,
+    target: Any,
+    parts: Sequence[tuple[Recorded, list[Any]] | None],
+    groups: list[list[Any]],
+    *more: Any,
 ) -> list[Any]:
-    """Run a loop by its graphs, add its node, and return its tensors."""
+    """Run a function of functions by their graphs, add its node, and return its tensors.
+
+    Args:
+        machine: the interpreter.
+        target: takes the graphs, or None for those that are missing, `groups`, the operands of the graphs,
+            and `more`.
+        parts: the functions and their results.
+        groups: tensors.
+        more: numbers.
+    """
     recorder = machine.recorder
     given: dict[Node, Any] = {}
-    for part, _ in parts:
-        given.update(part.recorder.given)
+    for part in parts:
+        given.update(part[0].recorder.given if part else {})
     outside = list(given)
-    count, modules = len(recorder.attributes), {}
-    for i, (part, leaves) in enumerate(parts):
-        key = f"{target.__name__}_body_{count + i}"
-        modules[key] = part.module(leaves, outside, key)
+    keys = [f"{target.__name__}_body_{len(recorder.attributes) + i}" for i in range(len(parts))]
+    pairs = list(zip(keys, parts, strict=True))
+    modules = {key: part[0].module(part[1], outside, key) for key, part in pairs if part}
     try:
-        results = target(*modules.values(), *groups, list(given.values()), *more)
+        results = target(*map(modules.get, keys), *groups, list(given.values()), *more)
     except Exception as error:
         raise Break(f"{target.__name__} that raises {type(error).__name__}") from None
     recorder.attributes.update(modules)
-    nodes = [recorder.graph.get_attr(key) for key in modules]
+    nodes = [recorder.graph.get_attr(key) if key in modules else None for key in keys]
     tensors = [tuple(map(recorder.node_of, group)) for group in groups]
     recorder.record(
         "call_function",
@@ -212,7 +225,7 @@ def _check_slices(leaves: list[Any], dim: int, what: str) -> int:
 def _while_loop(machine: Any, cond_fn: Any, body_fn: Any, carried_inputs: Any) -> Any:
     if type(carried_inputs) not in (tuple, list):
         raise Break("while_loop with wrong arguments")
-    values, structure = _leaves(machine, tuple(carried_inputs), "while_loop")
+    values, structure = leaves_of(machine, tuple(carried_inputs), "while_loop")
     flatten = _structured(structure, "while_loop with a body")
 
     def arguments(tensors: list[Any]) -> tuple[Any, ...]:
@@ -224,20 +237,20 @@ def _while_loop(machine: Any, cond_fn: Any, body_fn: Any, carried_inputs: Any) -
     body, leaves, unsteady = _record_step(
         machine, body_fn, arguments, values, len(values), returned, "while_loop with a body"
     )
-    condition = _record(machine, cond_fn, arguments, values, unsteady, "while_loop with a condition")
+    condition = record_function(machine, cond_fn, arguments, values, unsteady, "while_loop with a condition")
     condition.check([condition.result])
     if condition.result.numel() != 1:
         raise Break("while_loop with a condition of more than one element")
     parts = [(condition, [condition.result]), (body, leaves)]
-    results = _finish(machine, higher_order.while_loop, parts, [values])
+    results = finish(machine, higher_order.while_loop, parts, [values])
     nodes = [machine.recorder.node_of(tensor) for tensor in results]
     machine.recorder.unsteady.update(n for n, changes in zip(nodes, unsteady, strict=True) if changes)
     return tree_unflatten(results, structure)
 
 
 def _scan(machine: Any, combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: Any) -> Any:
-    first, state = _leaves(machine, init, "scan")
-    leaves, structure = _leaves(machine, xs, "scan")
+    first, state = leaves_of(machine, init, "scan")
+    leaves, structure = leaves_of(machine, xs, "scan")
     if not first:
         raise Break("scan with wrong arguments")
     dim = _check_slices(leaves, dim, "scan")
@@ -259,23 +272,23 @@ def _scan(machine: Any, combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: 
     step, made, _ = _record_step(
         machine, combine_fn, arguments, [*first, *slices], len(first), returned, "scan with a function"
     )
-    results = _finish(machine, higher_order.scan, [(step, made)], [first, leaves], place, bool(reverse))
+    results = finish(machine, higher_order.scan, [(step, made)], [first, leaves], place, bool(reverse))
     carry, ys = results[: len(first)], results[len(first) :]
     return tree_unflatten(carry, state), tree_unflatten(ys, rows[0])
 
 
 def _map(machine: Any, f: Any, xs: Any, args: tuple[Any, ...]) -> Any:
-    leaves, structure = _leaves(machine, xs, "map")
+    leaves, structure = leaves_of(machine, xs, "map")
     _check_slices(leaves, 0, "map")
     slices = [x.detach().requires_grad_(x.requires_grad)[0] for x in leaves]
 
     def arguments(tensors: list[Any]) -> tuple[Any, ...]:
         return (tree_unflatten(tensors, structure), *args)
 
-    step = _record(machine, f, arguments, slices, [False] * len(slices), "map with a function")
+    step = record_function(machine, f, arguments, slices, [False] * len(slices), "map with a function")
     made, shape = tree_flatten(step.result)
     step.check(made)
-    return tree_unflatten(_finish(machine, higher_order.map_impl, [(step, made)], [leaves]), shape)
+    return tree_unflatten(finish(machine, higher_order.map_impl, [(step, made)], [leaves]), shape)
 
 
 def _associative_scan(
@@ -283,7 +296,7 @@ def _associative_scan(
 ) -> Any:
     if combine_mode not in ("pointwise", "generic"):
         raise Break("associative_scan with wrong arguments")
-    leaves, structure = _leaves(machine, xs, "associative_scan")
+    leaves, structure = leaves_of(machine, xs, "associative_scan")
     dim = _check_slices(leaves, dim, "associative_scan")
     slices = [x.detach().requires_grad_(x.requires_grad).select(dim, 0) for x in leaves]
     count = len(leaves)
@@ -295,7 +308,7 @@ def _associative_scan(
     flatten = _structured(structure, what)
     step, made, _ = _record_step(machine, combine_fn, arguments, [*slices, *slices], count, flatten, what)
     target = higher_order.associative_scan
-    return tree_unflatten(_finish(machine, target, [(step, made)], [leaves], dim, bool(reverse)), structure)
+    return tree_unflatten(finish(machine, target, [(step, made)], [leaves], dim, bool(reverse)), structure)
 
 
 def _checkpoint(
@@ -315,13 +328,13 @@ def _checkpoint(
     if context_fn is not noop_context_fn or determinism_check != "default":
         raise Break("checkpoint with contexts or checks of its own")
     what = "checkpoint of a function"
-    step = _record(machine, functools.partial(function, **kwargs), lambda _: args, [], [], what)
+    step = record_function(machine, functools.partial(function, **kwargs), lambda _: args, [], [], what)
     leaves, structure = tree_flatten(step.result)
     if not leaves:
         raise Break(f"{what} that returns nothing")
     step.check(leaves)
     parts, preserve = [(step, leaves)], bool(preserve_rng_state)
-    return tree_unflatten(_finish(machine, higher_order.checkpointed, parts, [], preserve), structure)
+    return tree_unflatten(finish(machine, higher_order.checkpointed, parts, [], preserve), structure)
 
 
 _RECORDERS: dict[Any, Callable[..., Any]] = {
@@ -341,16 +354,32 @@ def record_loop(machine: Any, function: Any, args: tuple[Any, ...], kwargs: dict
         function: `while_loop`, `scan`, `map`, `associative_scan` or `checkpoint`.
         args, kwargs: its arguments.
     """
-    try:
-        values = calls.bind(function, args, kwargs)
-    except TypeError:
-        raise Break(f"{function.__name__} with wrong arguments") from None
+    values = bound(function, args, kwargs)
     if not callable(values[0]):
         raise Break(f"{function.__name__} with wrong arguments")
+    record_with(machine, _RECORDERS[function], values)
+
+
+def bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the values of a function's parameters, in their order."""
+    try:
+        return tuple(calls.bind(function, args, kwargs))
+    except TypeError:
+        raise Break(f"{function.__name__} with wrong arguments") from None
+
+
+def record_with(machine: Any, recorder: Callable[..., Any], values: tuple[Any, ...]) -> None:
+    """Push what a recorder of one node returns; sizes are fixed, and a failure draws no random numbers.
+
+    Args:
+        machine: the interpreter.
+        recorder: takes the interpreter and the values.
+        values: the arguments of the recorded call.
+    """
     machine.recorder.fix_sizes()
     state = flambeau.get_rng_state()
     try:
-        result = _RECORDERS[function](machine, *values)
+        result = recorder(machine, *values)
     except BaseException:
         flambeau.set_rng_state(state)
         raise

@@ -230,6 +230,17 @@ def step(frames: list[Frame]) -> tuple[Outcome, Any]:
     return Outcome.BROKE, frames
 
 
+def raised_in(frames: list[Frame], error: BaseException) -> list[Frame]:
+    """Raise an exception in frames at the beginning of a segment; return those that handle it.
+
+    What encloses the beginning takes part: regions are left, and ``except`` clauses are asked.
+    """
+    frames[-1].at = frames[-1].ip
+    machine = Machine(frames, set(), is_native=True)
+    machine._unwind(error)
+    return machine.frames
+
+
 def run_to_the_end(frames: list[Frame]) -> Any:
     """Run everything that remains as Python does."""
     machine = Machine(frames, set(), is_native=True)

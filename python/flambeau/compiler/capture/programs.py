@@ -21,7 +21,7 @@ from flambeau.compiler.capture.binders import binder, signature_of
 from flambeau.compiler.capture.frames import Frame, variables
 from flambeau.compiler.capture.guards import Check
 from flambeau.compiler.capture.instructions import has_known_instructions
-from flambeau.compiler.capture.machine import Machine, Outcome, Place, run_to_the_end, step
+from flambeau.compiler.capture.machine import Machine, Outcome, Place, raised_in, run_to_the_end, step
 from flambeau.compiler.capture.origins import Origin
 from flambeau.compiler.capture.segments import MISS, Backend, Segment, build
 from flambeau.compiler.capture.tracker import NotRebuilt
@@ -186,7 +186,12 @@ class Program:
             if self.is_given_up:
                 return run_to_the_end(value)
             key = tuple((frame.code, frame.ip) for frame in value)
-            outcome, value = self._segment(key, value)
+            frames = value
+            try:
+                known, value = self._known(key, frames)
+            except BaseException as error:  # of an operator in a graph
+                return run_to_the_end(raised_in(frames, error))
+            outcome, value = self._record(key, frames) if known is None else (known, value)
             if outcome is Outcome.FINISHED:
                 return value
             frames = value

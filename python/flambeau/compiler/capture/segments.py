@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import flambeau
+from flambeau.compiler.aot.state import ThreadState
 from flambeau.compiler.capture.frames import Frame
 from flambeau.compiler.capture.guards import (
     Check,
@@ -21,6 +23,7 @@ from flambeau.compiler.capture.guards import (
 from flambeau.compiler.capture.machine import Machine, Outcome
 from flambeau.compiler.capture.origins import Origin
 from flambeau.compiler.capture.rebuild import Rebuilder
+from flambeau.compiler.capture.state_calls import changes_state, restored
 from flambeau.compiler.capture.steps import NotAtEntry, Steps
 from flambeau.compiler.symbolic.variants import Variants, without_idle_numbers
 from flambeau.fx.graph_module import GraphModule
@@ -136,11 +139,13 @@ def build(
         call = [f"out = graph({inputs})"]
     if variants is not None:
         call = [f"run = graph({inputs})", "if run is None: return MISS", f"out = run({inputs})"]
+    if changes_state(recorder.graph):
+        call[-1] = f"try: {call[-1]}\n    except BaseException: restore(); raise"
+    restore = functools.partial(restored, ThreadState.now())  # the state that the guards demand
     lines = [f"s = guards({steps.roots()})", "if s is None: return MISS", *call, *ending]
     source = f"def segment({'F' if function is None else 'S'}):\n    " + "\n    ".join(lines) + "\n"
-    run = _function(
-        source, where, K=tracker.constants, graph=compiled, guards=steps.compiled(), function=function
-    )
+    names = {"K": tracker.constants, "graph": compiled, "guards": steps.compiled(), "restore": restore}
+    run = _function(source, where, function=function, **names)
     reason = machine.reason if outcome is Outcome.BROKE else ""
     at_entry = None if function is None else run
     guards = list(tracker.guards)
