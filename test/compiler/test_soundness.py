@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import functools
 import types
 
 import flambeau as fb
@@ -315,3 +316,72 @@ def test_new_frames_are_not_taken_for_those_that_returned():
         compiled = fb.compile(function, backend=Recorder())
         for _ in range(6):
             assert same(compiled(x), function(x)), function
+
+
+def test_contexts_that_stay_open_over_the_end_of_a_graph():
+    """What leaves a context is a method on the stack; its function, object and closure are guarded."""
+    log = []
+
+    class Noting:
+        def __enter__(self):
+            log.append("in")
+
+        def __exit__(self, *error):
+            log.append("out")
+
+    class Other(Noting):
+        def __exit__(self, *error):
+            log.append("other")
+
+    def program(x, context):
+        with context:
+            y = x * 2
+            print(end="")  # ends the graph
+            return y + 1
+
+    compiled = fb.compile(program, backend="eager")
+    x = fb.ones(2)
+    for context in [Noting(), Noting(), Other(), Other(), Noting(), Other()]:
+        log.clear()
+        program(x, context)
+        expected = list(log)
+        log.clear()
+        compiled(x, context)
+        assert log == expected
+
+
+def test_methods_and_partial_functions_that_differ():
+    class Scale:
+        def __init__(self, by):
+            self.by, self.calls = by, []
+
+        def times(self, x):
+            self.calls.append(1)
+            return x * self.by
+
+        def plus(self, x):
+            return x + self.by
+
+    def add_to(values, x, scale=1):
+        values.append(scale)
+        return x * scale + len(values)
+
+    def program(x, function):
+        return function(x) + 1
+
+    compiled = fb.compile(program, backend="eager")
+    x = fb.ones(2)
+    two, three, values, others = Scale(2), Scale(3), [], []
+    functions = [
+        two.times, two.times, three.times, two.plus, three.plus, two.times,
+        functools.partial(add_to, values), functools.partial(add_to, values),
+        functools.partial(add_to, others), functools.partial(add_to, values, scale=3),
+        functools.partial(add_to, values, scale=4),
+    ]  # fmt: skip
+    for function in functions:
+        before = copy.deepcopy((two.calls, three.calls, values, others))
+        expected, after = program(x, function), copy.deepcopy((two.calls, three.calls, values, others))
+        for current, old in zip((two.calls, three.calls, values, others), before, strict=True):
+            current[:] = old
+        assert fb.equal(compiled(x, function), expected)
+        assert (two.calls, three.calls, values, others) == after

@@ -14,7 +14,7 @@ from flambeau.compiler.capture.attributes import find
 from flambeau.compiler.capture.base import Break
 from flambeau.compiler.capture.builtin_calls import Builtins
 from flambeau.compiler.capture.frames import UNBOUND, Frame, Generator, Returns, variables
-from flambeau.compiler.capture.origins import Referent
+from flambeau.compiler.capture.origins import Attribute, Referent
 from flambeau.compiler.capture.tracker import is_constant
 
 _GENERATOR_FLAGS = 0x20
@@ -95,11 +95,12 @@ class Calls(Builtins):
         elif known.SUBSTITUTES and (substitute := known.substitute_of(function)) is not None:
             self.call(substitute, args, kwargs)
         elif isinstance(function, types.MethodType):
+            self._adopt_parts(function, "__func__", "__self__")
             self.call(function.__func__, (function.__self__, *args), kwargs)
         elif isinstance(function, types.FunctionType):
             self._call_python(function, args, kwargs)
         elif isinstance(function, functools.partial):
-            self.tracker.expand(function.keywords)
+            self._adopt_parts(function, "func", "args", "keywords")
             self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
         elif isinstance(function, _OVERRIDABLE):
             self.call_own(function, args, kwargs)
@@ -183,7 +184,7 @@ class Calls(Builtins):
         raise NotImplementedError
 
     def _adopt_defaults(self, function: types.FunctionType) -> None:
-        from flambeau.compiler.capture.origins import Attribute, Cell
+        from flambeau.compiler.capture.origins import Cell
 
         origin = self.tracker.origin_of(function)
         if origin is None:
@@ -284,6 +285,16 @@ class Calls(Builtins):
         if origin is not None:
             self.tracker.adopt(result, Referent(origin))
         self.push(result)
+
+    def _adopt_parts(self, function: Any, *names: str) -> None:
+        """Note where the parts of a method or partial function come from."""
+        origin = self.tracker.origin_of(function)
+        for name in names:
+            part = getattr(function, name)
+            if origin is not None:
+                self.tracker.adopt(part, Attribute(origin, name))
+            if isinstance(part, tuple | dict):
+                self.tracker.expand(part)
 
     def _adopt_call(self, value: Any) -> None:
         found, owner = find(type(value), "__call__")
