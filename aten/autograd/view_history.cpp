@@ -3,6 +3,7 @@
 // window.
 #include "aten/autograd/engine.h"
 #include "aten/autograd/operators.h"
+#include "aten/autograd/stand_in.h"
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 
@@ -132,7 +133,8 @@ struct CopySlices final : Node {
   Gradients apply(Gradients&& grads) override {
     Gradients out(num_edges());
     if (!grads[0].defined()) return out;
-    if (DispatchKeySet(thread_state.included).has(DispatchKey::FuncTorch))
+    if (DispatchKeySet(thread_state.included).has(DispatchKey::FuncTorch) ||
+        answers_in_python(grads[0]))
       return apply_to_wrapper(grads[0], std::move(out));
     Tensor result = empty_strided_tensor(base_.sizes, base_.strides, base_.dtype, base_.device);
     operators::copy_inplace(result, grads[0]);

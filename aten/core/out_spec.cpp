@@ -21,8 +21,10 @@ void resize_output(Tensor& out, const OutSpec& spec) {
   out.impl()->set_geometry(spec.sizes, strides, out.storage_offset());
 }
 
-// The wrapper of a batched value.
-bool has_no_memory(const Tensor& t) { return t.impl()->wrapper() != nullptr; }
+// The wrapper of a batched value, or a tensor whose class in Python answers for its elements.
+bool has_no_memory(const Tensor& t) {
+  return t.impl()->wrapper() || (t.keys().has(DispatchKey::BackendMode) && !t.storage()->data());
+}
 
 bool overlaps_any(const Tensor& out, ArrayRef<const Tensor*> inputs) {
   for (const Tensor* input : inputs) {

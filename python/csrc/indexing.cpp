@@ -10,6 +10,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/call_site.h"
 #include "python/csrc/data.h"
+#include "python/csrc/torch_dispatch.h"
 #include "torchgen_out/aten/copy_ops.h"
 #include "torchgen_out/aten/index_ops.h"
 #include "torchgen_out/aten/view_ops.h"
@@ -54,7 +55,8 @@ int64_t dims_used(PyObject* o) {
 Tensor tensor_from_index(PyObject* o) {
   if (is_tensor(o)) return tensor_of(o);
   Ref list = PyRange_Check(o) ? Ref::checked(PySequence_List(o)) : Ref::share(o);
-  Tensor t = tensor_from_data(list.get(), ScalarType::Undefined, DeviceType::CPU);
+  Tensor t = adopted_by_mode(tensor_from_data(list.get(), ScalarType::Undefined, DeviceType::CPU),
+                             DeviceType::CPU);
   // Numbers in a list are integers to PyTorch, also those with fractions; an empty list is one of
   // them.
   const bool listed = PyList_Check(o) || PyTuple_Check(o);
@@ -197,14 +199,15 @@ Tensor without_leading_ones(const Tensor& value, int64_t dims) {
 
 Tensor value_like(const Tensor& self, PyObject* value) {
   if (is_tensor(value)) return tensor_of(value);
+  const Device device = device_of_data(self.device());
   if (is_number(value)) {
     const Scalar number = scalar_from(value);
     check(!number.is_complex() || is_complex_type(self.dtype()) || number.to_complex().imag() == 0,
           "__setitem__: a complex value cannot be converted to ", self.dtype(),
           " without overflow of its imaginary part");
-    return scalar_tensor(number, self.dtype(), self.device());
+    return adopted_by_mode(scalar_tensor(number, self.dtype(), device), self.device());
   }
-  return tensor_from_data(value, self.dtype(), self.device());
+  return adopted_by_mode(tensor_from_data(value, self.dtype(), device), self.device());
 }
 
 }  // namespace

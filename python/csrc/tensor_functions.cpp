@@ -7,10 +7,12 @@
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 #include "aten/core/sparse.h"
+#include "aten/core/view.h"
 #include "aten/transforms/layers.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/data.h"
+#include "python/csrc/torch_dispatch.h"
 #include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
 
@@ -31,7 +33,8 @@ PyObject* tensor_function(PyObject*, PyObject* args) {
                "tensor(): argument 'device' must be flambeau.device, not ",
                Py_TYPE(device_object)->tp_name);
     if (device_object == Py_None && !is_tensor(data)) device = default_device().value_or(device);
-    return wrap(transforms::lift_fresh(tensor_from_data(data, dtype, device)));
+    const Tensor made = tensor_from_data(data, dtype, device_of_data(device));
+    return wrap(transforms::lift_fresh(adopted_by_mode(made, device)));
   });
 }
 
@@ -117,17 +120,23 @@ PyObject* make_wrapper(PyObject*, PyObject* args) {
   });
 }
 
-// _share_storage(target, source): the target becomes a view of the source's memory, as a result of
-// __torch_dispatch__ must be where the schema says so.
+// _share_storage(target, source, views=0): the target shares the source's memory, as a result of
+// __torch_dispatch__ must where the schema says so. Autograd then knows it as one of so many views.
 PyObject* share_storage(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *target, *source;
-    if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &target, tensor_type, &source)) return nullptr;
+    int views = 0;
+    if (!PyArg_ParseTuple(args, "O!O!|i", tensor_type, &target, tensor_type, &source, &views))
+      return nullptr;
     const Tensor& t = tensor_of(target);
     const bool has_memory = t.storage()->data() != nullptr;
     check(!has_memory || t.storage()->data() == tensor_of(source).storage()->data(),
           "_share_storage: expected a tensor without memory of its own");
     t.impl()->set_storage(tensor_of(source).storage());
+    const bool is_inference = tensor_of(source).impl()->is_inference();
+    if (views > 0 && is_inference) t.impl()->set_inference(true);
+    if (views > 0 && !is_inference && !thread_state.inference_mode && note_view)
+      note_view(tensor_of(source), t, views > 1);
     return wrap_none();
   });
 }

@@ -161,7 +161,8 @@ Tensor construct(PyObject* args) {
       if (size_type && PyObject_TypeCheck(first, size_type)) return construct(first);
       check_type(PySequence_Check(first), "new(): expected a sequence of data, got ",
                  Py_TYPE(first)->tp_name);
-      return tensor_from_data(first, default_dtype(), DeviceType::CPU);
+      return adopted_by_mode(tensor_from_data(first, default_dtype(), DeviceType::CPU),
+                             DeviceType::CPU);
     }
     sizes.push_back(integer_from(size));
   }

@@ -24,6 +24,7 @@ constexpr DispatchKeySet kAbove(
 // Modes of a thread: those of PyTorch's infrastructure, at most one of each kind, which are asked
 // last and in the order functional, proxy, fake; then those of the user, innermost last.
 constexpr int kInfrastructureModes = 3;
+constexpr int kFakeMode = 0;
 struct Modes {
   PyObject* infrastructure[kInfrastructureModes] = {};  // owned
   std::vector<PyObject*> users;                         // owned
@@ -43,6 +44,9 @@ Modes& modes() {
   if (!thread_modes) thread_modes = new Modes();
   return *thread_modes;
 }
+
+// The mode of fake tensors; null if none is in force.
+PyObject* fake_mode() { return thread_modes ? thread_modes->infrastructure[kFakeMode] : nullptr; }
 
 void refresh_keys() {
   if (modes().size() == 0) {
@@ -379,6 +383,20 @@ void run_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   } else {
     call_boxed_at(op, keys, stack);
   }
+}
+
+Device device_of_data(Device wanted) { return fake_mode() ? Device(DeviceType::CPU) : wanted; }
+
+Tensor adopted_by_mode(Tensor made, Device wanted) {
+  const Ref mode = Ref::share(fake_mode());
+  if (!mode) return made;
+  const Ref given = Ref::checked(wrap(std::move(made)));
+  const Ref device = Ref::checked(wrap_device(wanted));
+  const Ref adopted =
+      Ref::checked(PyObject_CallMethod(mode.get(), "_adopt", "OO", given.get(), device.get()));
+  check_type(is_tensor(adopted.get()), "_adopt: expected a mode to return a Tensor, got ",
+             Py_TYPE(adopted.get())->tp_name);
+  return tensor_of(adopted.get());
 }
 
 void offer_to_dispatch(PyTypeObject* type, const Tensor& tensor) {

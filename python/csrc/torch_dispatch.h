@@ -18,6 +18,12 @@ void offer_to_dispatch(PyTypeObject* type, const Tensor& tensor);
 // threads run meanwhile if a tensor is large.
 void run_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 
+// Tensors whose elements come from Python, under the thread's mode of fake tensors: they are made
+// on `device_of_data`, and `adopted_by_mode` returns what the mode makes of them on the wanted
+// device. Without such a mode, both return what they are given.
+Device device_of_data(Device wanted);
+Tensor adopted_by_mode(Tensor made, Device wanted);
+
 // _C functions: the stack of modes, calls of operators by name, tensors without memory.
 void add_torch_dispatch(PyObject* module);
 

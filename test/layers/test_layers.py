@@ -333,11 +333,12 @@ PACKAGE_ROOMS: dict[str, tuple[str, ...]] = {
 UPPER: dict[str, tuple[str, ...]] = {
     "_dynamo": ("compiler",),
     "_functorch": ("compiler", "fx"),
+    "_subclasses": (),
     "array_api": (),
     "compat": (),
     "compiler": ("_dynamo", "_functorch", "fx"),
     "distributions": (),
-    "fx": (),
+    "fx": ("_subclasses",),
     "jit": ("fx",),
     "masked": (),
     "multiprocessing": (),
@@ -453,7 +454,13 @@ def test_private_modules_of_the_package_are_in_rooms():
     package = ROOT / "python" / "flambeau"
     private = {p.stem for p in package.glob("_*.py") if not p.stem.startswith("__")}
     folders = {p.parent.name for p in package.glob("_*/__init__.py")}
-    assert private == set() and folders == {*PACKAGE_ROOMS, "_dynamo", "_functorch", "_logging"}
+    assert private == set() and folders == {
+        *PACKAGE_ROOMS,
+        "_dynamo",
+        "_functorch",
+        "_logging",
+        "_subclasses",
+    }
 
 
 def test_an_import_out_of_a_room_would_be_found():

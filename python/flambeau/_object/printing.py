@@ -170,11 +170,12 @@ def _elements(tensor: Tensor, indent: int) -> str:
 def _suffixes(tensor: Tensor) -> Iterator[str]:
     if tensor.device.type != "cpu":
         yield f"device='{tensor.device}'"
-    hidden = tensor.is_meta or (_options.edgeitems == 0 and tensor.numel() > 0)
+    unread = tensor.is_meta or _C._has_no_memory(tensor)
+    hidden = unread or (_options.edgeitems == 0 and tensor.numel() > 0)
     if hidden or (tensor.numel() == 0 and tensor.dim() != 1):
         yield f"size={tuple(tensor.shape)}"
     default = _C.get_default_dtype()
-    guessed = tensor.numel() > 0 and not tensor.is_meta  # tensor() would choose it for what is shown
+    guessed = tensor.numel() > 0 and not unread  # tensor() would choose it for what is shown
     silent = {default} | ({default.to_complex(), _C.int64, _C.bool} if guessed else set())
     if tensor.dtype not in silent:
         yield f"dtype={tensor.dtype}"

@@ -28,6 +28,12 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         false_fn: is called if it does not.
         operands: a tuple or list of arguments. Default: none.
 
+    If `pred` is a fake tensor, both functions are called, and the result stands for either.
+
+    Raises: RuntimeError for arguments of a wrong kind; `_dynamo.exc.UncapturedHigherOrderOpError`, a
+        RuntimeError, for a fake `pred` and functions whose results differ in structure, shape, dtype or
+        device.
+
     >>> import flambeau as fb
     >>> cond(fb.tensor(True), fb.neg, fb.abs, (fb.tensor([1.0]),))
     tensor([-1.])
@@ -36,6 +42,8 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         raise RuntimeError("cond: expected callables as branches")
     if not isinstance(operands, tuple | list):
         raise RuntimeError(f"cond: expected a tuple or list of operands, got {type(operands).__name__}")
+    if higher_order.is_unknown(pred):
+        return higher_order.either("cond", true_fn(*operands), false_fn(*operands))
     return (true_fn if truth("cond", pred) else false_fn)(*operands)
 
 

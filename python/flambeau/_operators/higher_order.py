@@ -15,6 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
+from flambeau.utils._pytree import tree_flatten, tree_unflatten
 
 Function = Callable[..., Any]
 
@@ -32,6 +33,34 @@ def truth(name: str, value: Any) -> bool:
     if not isinstance(value, bool | int | float | Tensor):
         raise RuntimeError(f"{name}: expected a bool or a tensor, got {type(value).__name__}")
     return bool(value)
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a condition is a fake tensor of unknown elements, and no graph is being recorded."""
+    if not isinstance(value, Tensor) or not flambeau._C._has_no_memory(value):
+        return False
+    from flambeau._subclasses.fake_tensor import FakeTensor
+    from flambeau.fx.experimental.proxy_tensor import get_proxy_mode
+
+    is_fake = isinstance(value, FakeTensor) and value.constant is None
+    return is_fake and value.numel() == 1 and get_proxy_mode() is None
+
+
+def either(name: str, one: Any, other: Any) -> Any:
+    """Return what stands for one of two results, when the condition that decides is unknown.
+
+    Args:
+        name: the operator, for errors.
+        one, other: trees of the same structure, whose tensors have the same dtypes, devices and shapes.
+    """
+    (first, structure), (second, got) = tree_flatten(one), tree_flatten(other)
+    if got != structure or list(map(facts, first)) != list(map(facts, second)):
+        refuse(
+            f"{name}: expected results of both branches with the same structure and metadata, got "
+            f"{list(map(facts, first))} and {list(map(facts, second))}"
+        )
+    kept = [b if isinstance(b, Tensor) and b.requires_grad else a for a, b in zip(first, second, strict=True)]
+    return tree_unflatten(kept, structure)
 
 
 def facts(leaf: Any) -> Any:
@@ -94,7 +123,14 @@ def while_loop(
     Returns: the last values.
     """
     values, step = list(carried_inputs), 0
-    while truth("while_loop", _single(cond_fn(*values, *additional_inputs))):
+    while True:
+        goes_on = _single(cond_fn(*values, *additional_inputs))
+        if is_unknown(goes_on):  # any number of trips gives tensors like these
+            found = list(body_fn(*values, *additional_inputs))
+            check_facts("while_loop", values, found, step)
+            return _owned(found, carried_inputs)
+        if not truth("while_loop", goes_on):
+            break
         found = list(body_fn(*values, *additional_inputs))
         check_facts("while_loop", values, found, step)
         values, step = found, step + 1

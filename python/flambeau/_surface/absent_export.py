@@ -137,16 +137,6 @@ _inductor.cpu_vec_isa
 _inductor.runtime.cache_dir_utils
   def cache_dir
 """,
-    "flambeau has no fake tensors; those on the device meta have a shape and no elements": """
-_subclasses
-  from FakeTensor=_subclasses.fake_tensor FakeTensorMode=_subclasses.fake_tensor
-_subclasses.fake_tensor
-  class FakeTensor FakeTensorConverter FakeTensorMode
-  error DataDependentOutputException=RuntimeError DynamicOutputShapeException=RuntimeError
-      UnsupportedFakeTensorException=RuntimeError
-  answer is_fake=False
-  from unset_fake_temporarily=_surface.names_of_libraries
-""",
     "flambeau has no symbolic sizes": """
 utils._sympy.numbers
   class IntInfinity NegativeIntInfinity

@@ -48,8 +48,6 @@ fx.experimental.rewriter
   class AST_Rewriter RewritingTracer
 fx.experimental.merge_matmul
   def are_nodes_independent may_depend_on merge_matmul split_result_tensors
-fx.passes.fake_tensor_prop
-  class FakeTensorProp
 """,
     "flambeau has no symbolic sizes": """
 fx.experimental.sym_node

@@ -47,12 +47,28 @@ class CompileContext(_NoContext):
     current_trace_id = current_compile_id
 
 
-def detect_fake_mode(inputs: Any = None) -> None:
-    """Return None: no tensor is fake."""
+def detect_fake_mode(inputs: Any = None) -> Any:
+    """Return the mode of fake tensors in force, or that of the tensors among `inputs`; or None.
+
+    Args:
+        inputs: tensors in containers.
+    Raises: AssertionError if there are several modes.
+    """
+    from flambeau._subclasses._tensor import active_mode, maybe_get_fake_mode
+    from flambeau.utils._pytree import tree_leaves
+
+    modes = [active_mode(), *(maybe_get_fake_mode(leaf) for leaf in tree_leaves(inputs))]
+    found = [mode for mode in modes if mode is not None]
+    if any(mode is not found[0] for mode in found):
+        raise AssertionError(f"detect_fake_mode: expected one mode of fake tensors, got {len(found)}")
+    return found[0] if found else None
 
 
-def active_fake_mode() -> None:
-    """Return None: no mode makes fake tensors."""
+def active_fake_mode() -> Any:
+    """Return the mode of fake tensors that is in force in this thread, or None."""
+    from flambeau._subclasses._tensor import active_mode
+
+    return active_mode()
 
 
 @contextmanager

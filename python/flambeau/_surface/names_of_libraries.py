@@ -56,12 +56,6 @@ def _vmap(
 
 
 @contextlib.contextmanager
-def unset_fake_temporarily() -> Iterator[None]:
-    """Do nothing: there is no mode of fake tensors to leave."""
-    yield None
-
-
-@contextlib.contextmanager
 def __allow_nonbracketed_mutation() -> Iterator[None]:
     """Let switches of backends be set one by one, which is always allowed here."""
     yield

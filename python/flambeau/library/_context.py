@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _thread = threading.local()
 _FIRST = 1009  # a size that samples hardly have
@@ -62,6 +62,39 @@ def context() -> Iterator[FakeContext]:
     _thread.context = FakeContext()
     try:
         yield _thread.context
+    finally:
+        _thread.context = before
+
+
+class _WithoutSizes(FakeContext):
+    """A context in which a fake kernel that asks for a size raises an error.
+
+    Args:
+        error: makes the error.
+    """
+
+    def __init__(self, error: Callable[[], Exception]) -> None:
+        super().__init__()
+        self._error = error
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:
+        """Raise the error."""
+        raise self._error()
+
+    create_unbacked_symint = new_dynamic_size
+
+
+@contextlib.contextmanager
+def without_sizes(error: Callable[[], Exception]) -> Iterator[None]:
+    """Run a block in which fake kernels that ask for sizes raise an error.
+
+    Args:
+        error: makes the error.
+    """
+    before = getattr(_thread, "context", None)
+    _thread.context = _WithoutSizes(error)
+    try:
+        yield
     finally:
         _thread.context = before
 

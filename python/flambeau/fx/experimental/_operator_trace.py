@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import flambeau
+from flambeau import _C
+from flambeau._object.subclass import DisableTorchDispatch
 from flambeau.fx._symbolic_trace import Tracer
 from flambeau.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.node import Node
@@ -43,7 +46,7 @@ class OperatorTracer(PythonKeyTracer):
     def remember(self, tensor: Any, node: Node) -> None:
         """Note that a tensor is the value of a node."""
         self._known[id(tensor)] = (node, tensor)
-        if tensor.is_meta:
+        if _is_without_memory(tensor):
             self._storages.append(tensor.untyped_storage())  # so that an id stays one storage's
             self._places[_place(tensor)] = node
 
@@ -52,17 +55,31 @@ class OperatorTracer(PythonKeyTracer):
         found = self._known.get(id(tensor))
         if found is not None:
             return found[0]
-        node = self._places.get(_place(tensor)) if tensor.is_meta else None
+        node = self._places.get(_place(tensor)) if _is_without_memory(tensor) else None
         if node is not None:
             return node
         kind = "param" if isinstance(tensor, flambeau.nn.Parameter) else "tensor"
         name = f"_{kind}_constant{self._constants}"
         self._constants += 1
-        setattr(self.root, name, tensor)
+        constant = getattr(tensor, "constant", None)  # of a fake tensor that Python's data were made
+        setattr(self.root, name, tensor if constant is None else _copy_of(constant))
         node = self.graph.get_attr(name)
-        node.meta["val"] = tensor
+        self.describe(node, tensor, is_constant=True)
+        if constant is not None:  # the program may write to it, which must not change the attribute
+            node = self.graph.call_function(flambeau.ops.aten.clone.default, (node,))
+            self.describe(node, tensor)
         self.remember(tensor, node)
         return node
+
+    def describe(self, node: Node, value: Any, is_constant: bool = False) -> None:
+        """Note what is known of a node's value.
+
+        Args:
+            node: the node.
+            value: a tensor.
+            is_constant: whether it is an attribute of the graph's module.
+        """
+        node.meta.setdefault("val", value if is_constant or value.is_meta else None)
 
     def is_known(self, tensor: Any) -> bool:
         """Whether a tensor is an input or a result."""
@@ -76,11 +93,20 @@ class OperatorTracer(PythonKeyTracer):
         """Give the tensors of a result their nodes."""
         if isinstance(result, flambeau.Tensor):
             self.remember(result, node)
-            node.meta.setdefault("val", result if result.is_meta else None)
+            self.describe(node, result)
         elif isinstance(result, list | tuple):
             for i, item in enumerate(result):
                 if isinstance(item, flambeau.Tensor):
                     self.assign(item, self.graph.create_node("call_function", operator.getitem, (node, i)))
+
+
+def _copy_of(constant: Any) -> Any:
+    with DisableTorchDispatch():
+        return constant.clone()
+
+
+def _is_without_memory(tensor: Any) -> bool:
+    return bool(tensor.is_meta or _C._has_no_memory(tensor))
 
 
 def _place(tensor: Any) -> tuple[Any, ...]:
@@ -119,6 +145,8 @@ class RecordingMode(TorchDispatchMode):
         if func in self.decompositions:
             with self:
                 return self.decompositions[func](*args, **kwargs)
+        if func._schema.is_mutable:  # an attribute holds what the tensor was before the write
+            self.tracer.create_arg((args, kwargs))
         given = self.adapt(func, args, kwargs) if self.adapt else (args, kwargs)
         result = func(*given[0], **given[1])
         return self.record(func, args, kwargs, result)
@@ -149,20 +177,28 @@ def trace(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     decompositions: Decompositions | None = None,
-    adapt: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None = None,
+    tracer: OperatorTracer | None = None,
+    within: Any = None,
 ) -> flambeau.fx.GraphModule:
     """Run a function on arguments and return the graph of the operators that it called.
 
     The graph takes one argument for each leaf of `args` and returns what the function returned.
+
+    Args:
+        function: the function.
+        args: its arguments.
+        decompositions: functions that are recorded in the place of overloads.
+        tracer: what holds the graph.
+        within: a mode in which the function runs.
     """
-    tracer = OperatorTracer()
+    tracer = OperatorTracer() if tracer is None else tracer
     leaves, structure = pytree.tree_flatten(args)
     is_flat = len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True))
     for i, leaf in enumerate(leaves):
         node = tracer.graph.placeholder(_name_of(function, i) if is_flat else f"arg{i}_1")
         if isinstance(leaf, flambeau.Tensor):
             tracer.assign(leaf, node)
-    with RecordingMode(tracer, decompositions, adapt):
+    with within or nullcontext(), RecordingMode(tracer, decompositions):
         result = function(*args)
     if is_flat:
         tracer.graph.output(pytree.tree_map(tracer.create_arg, result))

@@ -6,15 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import flambeau
 from flambeau import _C
+from flambeau._subclasses.fake_tensor import FakeTensorMode
+from flambeau._surface.guards import detect_fake_mode
 from flambeau.fx._symbolic_trace import Tracer
 from flambeau.fx.experimental import _operator_trace
+from flambeau.fx.experimental._described import DescribingTracer
 from flambeau.fx.experimental._operator_trace import PythonKeyTracer
 from flambeau.fx.experimental._operator_trace import RecordingMode as ProxyTorchDispatchMode
 from flambeau.fx.experimental.symbolic_shapes import SymBool, SymFloat, SymInt
 from flambeau.fx.graph import Graph
 from flambeau.fx.interpreter import Interpreter
 from flambeau.utils._python_dispatch import TorchDispatchModeKey, _pop_mode_temporarily
+from flambeau.utils._pytree import tree_map_only
 
 __all__ = [
     "DecompositionInterpreter",
@@ -42,27 +47,34 @@ def make_fx(
     record_module_stack: bool = False,
     _allow_fake_constant: bool = False,
     _error_on_data_dependent_ops: bool = True,
+    record_stack_traces: bool = False,
     **_options: Any,
 ) -> Callable[..., Any]:
     """Return a function that runs a program on examples and returns the graph of its operators.
 
     The graph holds overloads such as ``ops.aten.add.Tensor``, those of backward passes too. Sizes, numbers
     and branches are those of the examples. Tensors that are no arguments become attributes of the graph's
-    module.
+    module. Each node of a tensor has a fake tensor of its sizes, strides, dtype and device in
+    ``meta["val"]``, and its `TensorMetadata` in ``meta["tensor_meta"]``.
 
     Args:
         f: the program, a function of tensors, numbers and containers of them, or a Module.
         decomposition_table: overload -> function; the operators of the function are recorded in its place.
-        tracing_mode: "real": the operators run on the examples.
+        tracing_mode: "real": the operators run on the examples. "fake": they run on fake tensors that stand
+            for the examples, so that nothing is computed, and a write leaves the examples as they are.
         pre_dispatch: must be False.
         record_module_stack: accepted.
-        _allow_non_fake_inputs: accepted.
+        _allow_non_fake_inputs: whether a program that is recorded on fake tensors may use other tensors, such
+            as the parameters of a module.
         _allow_fake_constant: accepted.
         _error_on_data_dependent_ops: accepted.
+        record_stack_traces: whether ``meta["stack_trace"]`` says which lines of the program called an
+            operator.
         **_options: accepted.
     Returns: a function of example arguments that returns a `fx.GraphModule`.
     Raises: ValueError for another tracing mode or `pre_dispatch`. The returned function raises RuntimeError
-        where the program reads elements of a recorded tensor (``item()``, a branch).
+        where the program reads elements of a recorded tensor (``item()``, a branch), and AssertionError where
+        a program that is recorded on fake tensors uses others that are not allowed.
 
     Example:
         >>> import flambeau
@@ -75,15 +87,20 @@ def make_fx(
         >>> graph(flambeau.zeros(2))
         tensor([1., 1.])
     """
-    if tracing_mode != "real":
-        raise ValueError(f"make_fx: expected tracing_mode='real', got {tracing_mode!r}")
+    if tracing_mode not in ("real", "fake"):
+        raise ValueError(f"make_fx: expected tracing_mode='real' or 'fake', got {tracing_mode!r}")
     if pre_dispatch:
         raise ValueError(
             "make_fx: expected pre_dispatch=False, got True: operators are recorded below autograd"
         )
 
     def traced(*args: Any) -> Any:
-        return _operator_trace.trace(f, args, decomposition_table)
+        mode = None
+        if tracing_mode == "fake":
+            mode = detect_fake_mode(args) or FakeTensorMode(allow_non_fake_inputs=_allow_non_fake_inputs)
+            args = tree_map_only(flambeau.Tensor, mode.from_tensor, args)
+        tracer = DescribingTracer(record_stack_traces)
+        return _operator_trace.trace(f, args, decomposition_table, tracer=tracer, within=mode)
 
     return traced
 
@@ -152,8 +169,9 @@ get_proxy_mode = get_innermost_proxy_mode
 
 @contextmanager
 def maybe_disable_fake_tensor_mode() -> Iterator[None]:
-    """Do nothing: there is no mode of fake tensors to leave."""
-    yield
+    """A region without the mode of fake tensors that may be in force."""
+    with _pop_mode_temporarily(TorchDispatchModeKey.FAKE):
+        yield
 
 
 @contextmanager

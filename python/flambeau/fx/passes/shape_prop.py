@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import flambeau
 from flambeau import Size, Tensor
+from flambeau._subclasses.fake_tensor import deepcopy_to_fake_tensor
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.interpreter import Interpreter
 from flambeau.fx.node import Node, map_aggregate
@@ -51,7 +52,8 @@ class ShapeProp(Interpreter):
 
     Args:
         gm: the module.
-        fake_mode: a context in which the operators run, or None.
+        fake_mode: a `FakeTensorMode`. The operators then run on fake tensors that stand for the inputs and
+            for the tensors of the module. None runs them on the inputs.
 
     >>> import flambeau as fb
     >>> traced = fb.fx.symbolic_trace(lambda x: fb.flatten(x, 1))
@@ -64,6 +66,8 @@ class ShapeProp(Interpreter):
         super().__init__(gm)
         self.fake_mode = fake_mode
         self.real_module = self.module
+        if fake_mode is not None:
+            self.module = deepcopy_to_fake_tensor(self.module, fake_mode)
 
     def run_node(self, n: Node) -> Any:
         try:
@@ -93,5 +97,7 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on these inputs and return its result."""
+        """Run the graph on these inputs, or on fake ones in their place, and return its result."""
+        if self.fake_mode is not None:
+            args = tuple(self.fake_mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args)
         return super().run(*args)

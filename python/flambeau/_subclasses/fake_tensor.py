@@ -1,0 +1,263 @@
+"""Fake tensors: operators on them compute sizes, strides, dtypes and devices, and touch no elements.
+
+A fake tensor consists of two tensors without memory. The tensor itself has the device that it claims, so
+that autocast, composites and programs read this device. The other one, on the device "meta", has the same
+geometry, and operators run on it by their shape rules.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import flambeau
+from flambeau import _C, Tensor
+from flambeau._loading.lazy import attributes
+from flambeau._object.subclass import DisableTorchDispatch
+from flambeau._subclasses._conversion import FakeTensorConverter
+from flambeau._subclasses._errors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorDeviceMismatchError,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from flambeau._subclasses._operators import answer
+from flambeau._subclasses._tensor import KEY, FakeTensor, is_fake, maybe_get_fake_mode
+from flambeau.overrides import TorchFunctionMode
+from flambeau.utils._python_dispatch import TorchDispatchMode, _pop_mode_temporarily
+
+__all__ = [
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "FakeCopyMode",
+    "FakeTensor",
+    "FakeTensorConverter",
+    "FakeTensorDeviceMismatchError",
+    "FakeTensorMode",
+    "UnsupportedFakeTensorException",
+    "UnsupportedOperatorException",
+    "is_fake",
+    "maybe_get_fake_mode",
+    "unset_fake_temporarily",
+]
+
+
+class _Entered(threading.local):
+    """The modes that were in force in this thread when others were entered."""
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []
+
+
+class FakeTensorMode(TorchDispatchMode):
+    """A region in which factories make fake tensors, and operators take only fake tensors.
+
+    Modes nest: the innermost is in force. Operators on fake tensors also work outside of the region.
+
+    Args:
+        allow_fallback_kernels: accepted; all operators have rules for tensors without memory.
+        allow_non_fake_inputs: whether operators convert real tensors; a write to one is lost.
+        shape_env: must be None, because sizes are numbers.
+        static_shapes: accepted; sizes are numbers.
+        export: accepted; has no effect.
+    Raises: ValueError for another `shape_env`. Operators raise AssertionError for real tensors, and for fake
+        tensors of other modes.
+
+    Example:
+        >>> from flambeau._subclasses import FakeTensorMode
+        >>> mode = FakeTensorMode()
+        >>> with mode:
+        ...     layer = flambeau.nn.Linear(1_000_000, 1_000_000)  # takes no memory
+        >>> layer(mode.from_tensor(flambeau.ones(2, 1_000_000))).shape
+        flambeau.Size([2, 1000000])
+    """
+
+    _mode_key = KEY
+
+    def __init__(
+        self,
+        *,
+        allow_fallback_kernels: bool = True,
+        allow_non_fake_inputs: bool = False,
+        shape_env: Any = None,
+        static_shapes: bool | None = None,
+        export: bool = False,
+    ) -> None:
+        super().__init__()
+        if shape_env is not None:
+            raise ValueError(f"FakeTensorMode: expected shape_env=None, got {shape_env!r}: sizes are numbers")
+        self.allow_fallback_kernels = allow_fallback_kernels
+        self.allow_non_fake_inputs = allow_non_fake_inputs
+        self.shape_env = None
+        self.static_shapes = True if static_shapes is None else static_shapes
+        self.export = export
+        self.in_kernel_invocation = False
+        self.epoch = 0
+        self.fake_tensor_converter = FakeTensorConverter()
+        self._entered = _Entered()
+
+    def __enter__(self) -> FakeTensorMode:
+        self._entered.before.append(_C._unset_dispatch_mode(KEY))
+        _C._set_dispatch_mode(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _C._unset_dispatch_mode(KEY)
+        before = self._entered.before.pop()
+        if before is not None:
+            _C._set_dispatch_mode(before)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Return the result of an operator, without elements."""
+        return self.dispatch(func, types, args, kwargs)
+
+    def dispatch(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Return the result of an operator; NotImplemented if a class answers that the mode does not know.
+
+        Args:
+            func: the overload.
+            types: classes with ``__torch_dispatch__`` among the arguments.
+            args: its arguments by position.
+            kwargs: its arguments by name.
+        """
+        for kind in types:
+            if kind is not FakeTensor and not issubclass(kind, FakeTensor):
+                return NotImplemented
+        return answer(self, func, args, kwargs or {})
+
+    def from_tensor(
+        self,
+        tensor: Any,
+        *,
+        static_shapes: bool | None = None,
+        source: Any = None,
+        symbolic_context: Any = None,
+        trace: bool = True,
+    ) -> Any:
+        """Return the fake tensor that stands for a tensor: the same one at each call.
+
+        Args:
+            tensor: a real tensor; a fake one of this mode is returned as it is.
+            static_shapes: accepted; sizes are numbers.
+            source: accepted; has no effect.
+            symbolic_context: accepted; has no effect.
+            trace: accepted; has no effect.
+        Raises: `UnsupportedFakeTensorException` for layouts and classes that fake tensors do not have,
+            AssertionError for a fake tensor of another mode.
+        """
+        if isinstance(tensor, FakeTensor):
+            if tensor.fake_mode is not self:
+                raise AssertionError(
+                    "from_tensor: expected a fake tensor of this mode: Mixing fake modes NYI"
+                )
+            return tensor
+        return self.fake_tensor_converter.from_real_tensor(self, tensor)
+
+    def _wrapped(self, elem: Any, device: Any, source: Any = None, views: int = 0) -> Any:
+        """Return a fake tensor over `elem`.
+
+        Args:
+            elem: the tensor without memory.
+            device: the device that the result claims.
+            source: a fake tensor whose storage the result shares.
+            views: of how many views of `source` the result is one; 0 if it is none.
+        """
+        if device.index is None and device.type == "cuda":
+            device = flambeau.device("cuda", 0)
+        place = elem.shape, elem.stride(), elem.storage_offset()
+        if elem.is_conj() or elem.is_neg():  # C++ would resolve the wrapper's, without a twin
+            with DisableTorchDispatch():
+                elem = _C._rebuild(elem.untyped_storage().tensor, elem.dtype, *place)
+        made = _C._make_wrapper(FakeTensor, *place, elem.dtype, device)
+        made._elem, made.fake_mode = elem, self
+        if source is not None:
+            _C._share_storage(made, source, views)
+            made._memory = source._memory
+        return made
+
+    def _adopt(self, tensor: Any, device: Any) -> Any:
+        """Return the fake tensor of a tensor that was made of Python's data; it knows its elements."""
+        with _pop_mode_temporarily(KEY):
+            made = self._wrapped(flambeau.empty_like(tensor, device="meta"), device)
+        made._keep_constant(tensor)
+        return made
+
+
+@contextmanager
+def unset_fake_temporarily() -> Iterator[Any]:
+    """A region without the mode of fake tensors; gives the mode that was in force, or None.
+
+    Example:
+        >>> from flambeau._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+        >>> with FakeTensorMode(), unset_fake_temporarily():
+        ...     flambeau.ones(1)
+        tensor([1.])
+    """
+    with _pop_mode_temporarily(KEY) as mode:
+        yield mode
+
+
+_DEEPCOPY: Any = getattr(Tensor, "__deepcopy__")  # noqa: B009  (stubs do not list it)
+
+
+class FakeCopyMode(TorchFunctionMode):
+    """A region in which deep copies of real tensors and modules are fake.
+
+    Args:
+        fake_mode: the mode of the copies.
+
+    Example:
+        >>> import copy
+        >>> from flambeau._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+        >>> with FakeCopyMode(FakeTensorMode()):
+        ...     layer = copy.deepcopy(flambeau.nn.Linear(2, 2))
+        >>> layer.bias
+        Parameter containing:
+        FakeTensor(..., size=(2,), requires_grad=True)
+    """
+
+    def __init__(self, fake_mode: FakeTensorMode) -> None:
+        super().__init__()
+        self.fake_mode = fake_mode
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Make fake what copies call."""
+        kwargs = kwargs or {}
+        if func is Tensor.clone:
+            return func(self.fake_mode.from_tensor(args[0]), **kwargs)
+        if func is _DEEPCOPY:
+            tensor, memo = args
+            if id(tensor) not in memo:
+                memo[id(tensor)] = self.fake_mode.from_tensor(tensor)
+            return memo[id(tensor)]
+        return func(*args, **kwargs)
+
+
+def deepcopy_to_fake_tensor(obj: Any, fake_mode: FakeTensorMode) -> Any:
+    """Return a deep copy whose tensors are fake.
+
+    Args:
+        obj: a module, or any object that can be copied.
+        fake_mode: the mode of the copies.
+    """
+    with FakeCopyMode(fake_mode):
+        return copy.deepcopy(obj)
+
+
+def snapshot(fake: Any) -> Any:
+    """Return a fake tensor with the present geometry and storage of another, and without its history."""
+    with DisableTorchDispatch():
+        return fake.fake_mode._wrapped(fake._elem.detach(), fake.device, fake)
+
+
+__getattr__, __dir__ = attributes(__name__)
