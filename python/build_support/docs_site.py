@@ -57,6 +57,7 @@ GUIDES = {
     "Programs under flambeau": [
         "compat.md",
         "extending.md",
+        "distributed.md",
         "programs.md",
         "parity.md",
         "overrides-and-autocast.md",

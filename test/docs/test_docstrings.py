@@ -39,14 +39,13 @@ PACKAGES = (
 # ("Affine map ...") or a verb in the third person ("Applies ...").
 VERBS = frozenset(
     """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Collect Combine
-    Compare Compile Compute Convert Copy Count Create Decorate Define Delete Divide Draw Drop Encode
-    Enter Evaluate Exchange Extend Fill Find Flatten Free Fuse Gather Give Infer Interpolate Invert Join
-    Keep Leave Limit Load Look Make Mark Measure Move Multiply Normalize Override Pack Pad
-    Place Pool Project Prune Put Raise Read Rearrange Record
-    Refuse Register Release Remove Replace Replicate Report
-    Resize Restore Return Run Sample Say Scale Scatter Select Set Shift Shrink Shuffle Skip Slide
-    Split Square Stack Start Store Sum Switch Take Tell Test Transfer Transform Turn Undo Unpack
-    Unpad Upsample Use Visit Wait Warn Wrap Write Yield Zero""".split()
+    Compare Compile Compute Connect Convert Copy Count Create Decorate Define Delete Destroy Divide Draw
+    Drop Encode Enter Evaluate Exchange Extend Fill Find Flatten Free Fuse Gather Give Infer Interpolate
+    Invert Join Keep Leave Limit Load Look Make Mark Measure Move Multiply Normalize Override Pack Pad
+    Place Pool Project Prune Put Raise Read Rearrange Receive Record Reduce Refuse Register Release
+    Remove Replace Replicate Report Resize Restore Return Run Sample Say Scale Scatter Select Send Set
+    Shift Shrink Shuffle Skip Slide Split Square Stack Start Store Sum Switch Take Tell Test Transfer
+    Transform Turn Undo Unpack Unpad Upsample Use Visit Wait Warn Wrap Write Yield Zero""".split()
 )
 # Of these every name that computes something has a formula.
 WITH_FORMULA = ("_activation", "activation", "loss", "_loss", "margin_loss", "_margin_loss", "normalization")
@@ -74,6 +73,7 @@ NOT_IN_PYTORCH = (
     "accelerator.",  # its examples show the errors of a build without devices
     "cuda.",
     "hub.",
+    "distributed.",  # PyTorch's groups of one process need a network device
     "compiler.",  # PyTorch's compiler keeps globals of the examples, which doctest clears
     "profiler.ExecutionTraceObserver",
     "autograd.profiler.load_nvprof",
@@ -132,6 +132,7 @@ OTHER_PACKAGES = (
     "profiler",
     "autograd.profiler",
     "autograd.profiler_util",
+    "distributed",
 )
 
 

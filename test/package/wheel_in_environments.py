@@ -75,7 +75,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(members):
     assert [name for name in members.keys() - headers - generator if strange.search(name)] == []
     assert sorted(name for name in members if re.search(r"\.so(\.|$)", name)) == sorted(
         [
-            *(name for name in members if re.fullmatch(r"flambeau/_C\.[\w-]+\.so", name)),
+            *(
+                name
+                for name in members
+                if re.fullmatch(r"flambeau/(?:_C|distributed/_engine)\.[\w-]+\.so", name)
+            ),
             "flambeau/lib/libdnnl.so.3",
             "flambeau/lib/libflambeau.so",
             "flambeau/lib/libscipy_openblas.so",

@@ -313,7 +313,7 @@ def test_launchers_of_distributed_programs_say_what_is_missing(tmp_path, module)
         done = runner(*arguments, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         last = done.stderr.splitlines()[-1]
-        assert last == f"RuntimeError: {module}.main: flambeau has no distributed communication"
+        assert last == f"RuntimeError: {module}.main: flambeau lacks this part of distributed training"
 
 
 def test_a_module_of_tables_without_a_main_function_does_nothing(tmp_path):

@@ -4,69 +4,16 @@ from __future__ import annotations
 
 # What is missing -> module -> kind and names; `absent` says what the kinds mean.
 TABLES = {
-    "flambeau has no distributed communication": """
-distributed
-  class AllToAllOptions AllreduceCoalescedOptions AllreduceOptions Backend:default_device_backend_map={}
-      BackendConfig BarrierOptions
-      BroadcastOptions DeviceMesh FileStore GatherOptions GradBucket
-      GroupMember:WORLD=None:NON_GROUP_MEMBER=-100 GroupName HashStore Logger
-      P2POp PrefixStore ProcessGroup ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer
-      ScatterOptions Store TCPStore Work group:WORLD=None
+    "flambeau lacks this part of distributed training": """
+distributed._unbuilt
+  class DeviceMesh GradBucket Logger ProcessGroupGloo Reducer
   enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
-  enum DebugLevel OFF INFO DETAIL
-  enum ReduceOp SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM
-  error DistBackendError=RuntimeError DistError=RuntimeError DistNetworkError=RuntimeError
-      DistStoreError=RuntimeError QueueEmptyError=RuntimeError
-  def all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_gather_single all_reduce
-      all_reduce_coalesced all_to_all all_to_all_single barrier batch_isend_irecv breakpoint broadcast
-      broadcast_object_list destroy_process_group gather gather_object get_backend get_backend_config
-      get_debug_level get_default_backend_for_device get_global_rank get_group_rank get_node_local_rank
-      get_pg_count get_process_group_ranks get_rank get_world_size init_device_mesh init_process_group irecv
-      isend monitored_barrier new_group new_subgroups new_subgroups_by_enumeration record_comm recv
-      recv_object_list reduce reduce_scatter reduce_scatter_single reduce_scatter_tensor
-      register_rendezvous_handler rendezvous scatter scatter_object_list send send_object_list
-      set_debug_level set_debug_level_from_env shrink_group split_group supports_complex
-  answer is_available=False is_backend_available=False is_gloo_available=False is_initialized=False
-      is_mpi_available=False is_nccl_available=False is_torchelastic_launched=False is_ucc_available=False
-      is_xccl_available=False
-distributed.distributed_c10d
-  class AllgatherOptions
-  def _get_default_group
-  value _pg_map={}
-  answer is_backend_available=False is_gloo_available=False is_initialized=False is_mpi_available=False
-      is_nccl_available=False is_ucc_available=False is_xccl_available=False
-  from AllToAllOptions=distributed AllreduceCoalescedOptions=distributed AllreduceOptions=distributed
-      Backend=distributed BackendConfig=distributed BarrierOptions=distributed BroadcastOptions=distributed
-      DebugLevel=distributed DistStoreError=distributed GatherOptions=distributed GroupMember=distributed
-      GroupName=distributed P2POp=distributed PrefixStore=distributed ProcessGroup=distributed
-      ProcessGroupGloo=distributed ReduceOp=distributed ReduceOptions=distributed
-      ReduceScatterOptions=distributed ScatterOptions=distributed Store=distributed Work=distributed
-      all_gather=distributed all_gather_coalesced=distributed all_gather_into_tensor=distributed
-      all_gather_object=distributed all_gather_single=distributed all_reduce=distributed
-      all_reduce_coalesced=distributed all_to_all=distributed all_to_all_single=distributed
-      barrier=distributed batch_isend_irecv=distributed broadcast=distributed
-      broadcast_object_list=distributed destroy_process_group=distributed gather=distributed
-      gather_object=distributed get_backend=distributed get_backend_config=distributed
-      get_debug_level=distributed get_default_backend_for_device=distributed get_global_rank=distributed
-      get_group_rank=distributed get_node_local_rank=distributed get_pg_count=distributed
-      get_process_group_ranks=distributed get_rank=distributed get_world_size=distributed group=distributed
-      init_process_group=distributed irecv=distributed isend=distributed monitored_barrier=distributed
-      new_group=distributed new_subgroups=distributed new_subgroups_by_enumeration=distributed
-      record_comm=distributed recv=distributed recv_object_list=distributed reduce=distributed
-      reduce_scatter=distributed reduce_scatter_single=distributed reduce_scatter_tensor=distributed
-      register_rendezvous_handler=distributed rendezvous=distributed scatter=distributed
-      scatter_object_list=distributed send=distributed send_object_list=distributed shrink_group=distributed
-      split_group=distributed supports_complex=distributed
-distributed.rendezvous
-  from FileStore=distributed Store=distributed TCPStore=distributed register_rendezvous_handler=distributed
-      rendezvous=distributed
-distributed.constants
-  from default_pg_timeout=_surface.written
+  def breakpoint get_default_backend_for_device init_device_mesh record_comm shrink_group split_group
 distributed.device_mesh
   class C10dBackend
-  answer is_available=False is_initialized=False
   from DeviceMesh=distributed GroupName=distributed ProcessGroup=distributed get_backend=distributed
       get_process_group_ranks=distributed get_rank=distributed get_world_size=distributed
+      is_available=distributed is_initialized=distributed
       init_device_mesh=distributed init_process_group=distributed new_group=distributed
       split_group=distributed
 distributed.algorithms

@@ -1,0 +1,9 @@
+"""Settings of distributed communication."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+__all__ = ["default_pg_timeout"]
+
+default_pg_timeout = timedelta(minutes=30)
