@@ -49,10 +49,13 @@ def _text(other: Any) -> str | None:
 
 
 class TorchVersion(str):
-    """A version as a string whose comparisons follow PEP 440.
+    """Version as a string whose comparisons follow PEP 440.
 
-    >>> TorchVersion("2.13.0+flambeau") >= (1, 10), TorchVersion("2.9") < "2.13"
-    (True, True)
+    Example:
+        >>> flambeau.torch_version.TorchVersion("2.13.0") >= (1, 10)
+        True
+        >>> flambeau.torch_version.TorchVersion("2.9") < "2.13"
+        True
     """
 
     __slots__ = ()
@@ -63,7 +66,7 @@ class TorchVersion(str):
             return NotImplemented
         try:
             mine, theirs = _order(str(self)), _order(text)
-        except ValueError:  # as strings, if one of them is no version
+        except ValueError:  # as strings, if one of them is not a version
             return getattr(str, name)(str(self), text)
         return getattr(tuple, name)(mine, theirs)
 

@@ -39,13 +39,14 @@ PACKAGES = (
 # ("Affine map ...") or a verb in the third person ("Applies ...").
 VERBS = frozenset(
     """Add Allow Apply Assign Attend Average Build Cache Call Cast Check Choose Clip Collect Combine
-    Compare Compile Compute Connect Convert Copy Count Create Decorate Define Delete Destroy Divide Draw
-    Drop Encode Enter Evaluate Exchange Extend Fill Find Flatten Free Fuse Gather Give Infer Interpolate
-    Invert Join Keep Leave Limit Load Look Make Mark Measure Move Multiply Normalize Override Pack Pad
-    Place Pool Project Prune Put Raise Read Rearrange Receive Record Reduce Refuse Register Release
-    Remove Replace Replicate Report Resize Restore Return Run Sample Say Scale Scatter Select Send Set
-    Shift Shrink Shuffle Skip Slide Split Square Stack Start Store Sum Switch Take Tell Test Transfer
-    Transform Turn Undo Unpack Unpad Upsample Use Visit Wait Warn Wrap Write Yield Zero""".split()
+    Compare Compile Compute Connect Convert Copy Count Create Decorate Define Delete Describe
+    Destroy Divide Draw Drop Encode Enter Evaluate Exchange Expand Extend Fill Find Flatten Free
+    Fuse Gather Generate Give Infer Interpolate Invert Join Keep Leave Limit Load Look Make Mark
+    Measure Move Multiply Normalize Override Pack Pad Place Pool Project Prune Put Raise Read
+    Rearrange Receive Record Reduce Refuse Register Release Remove Replace Replicate Report Resize
+    Restore Return Run Sample Say Scale Scatter Select Send Set Shift Shrink Shuffle Skip Slide
+    Split Square Stack Start Store Sum Switch Take Tell Test Transfer Transform Turn Undo Unpack
+    Unpad Upsample Use Visit Wait Warn Wrap Write Yield Zero""".split()
 )
 # Of these every name that computes something has a formula.
 WITH_FORMULA = ("_activation", "activation", "loss", "_loss", "margin_loss", "_margin_loss", "normalization")
@@ -74,6 +75,9 @@ NOT_IN_PYTORCH = (
     "cuda.",
     "hub.",
     "distributed.",  # PyTorch's groups of one process need a network device
+    "array_api.",
+    "backends.",  # its examples show the libraries of this build
+    "utils.cpp_extension.",  # its examples show the folders of this installation
     "compiler.",  # PyTorch's compiler keeps globals of the examples, which doctest clears
     "profiler.ExecutionTraceObserver",
     "autograd.profiler.load_nvprof",
@@ -86,8 +90,17 @@ WITHOUT_SHAPE = frozenset(
 )
 
 
+BACKENDS = ("cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum")
 # Packages without layers.
 OTHER_PACKAGES = (
+    "accelerator.memory",
+    "cpu.memory",
+    "distributions.utils",
+    "masked.maskedtensor",
+    "nn.parallel.comm",
+    "quasirandom",
+    "storage",
+    "torch_version",
     "optim",
     "optim.lr_scheduler",
     "optim.swa_utils",
@@ -112,7 +125,15 @@ OTHER_PACKAGES = (
     "hub",
     "library",
     "overrides",
+    "array_api",
+    *(f"backends.{name}" for name in BACKENDS),
+    "utils.backend_registration",
     "utils.benchmark",
+    "utils.cpp_extension",
+    "utils.deterministic",
+    "utils.dlpack",
+    "utils.hooks",
+    "utils.tensorboard",
     "utils.flop_counter",
     "utils.module_tracker",
     "utils.weak",
@@ -198,7 +219,7 @@ def summary_faults(value: object, doc: Docstring) -> Iterator[str]:
         yield "no summary"
         return
     if not text.endswith(".") or not text[0].isupper():
-        yield f"the summary is no sentence: {text!r}"
+        yield f"the summary is not a sentence: {text!r}"
     word = text.split()[0].rstrip(",.:;")
     if inspect.isclass(value):
         if word in VERBS:
@@ -358,7 +379,7 @@ def test_a_complete_docstring_has_no_fault():
     ("old", "new", "fault"),
     [
         ("Scale a number.", "Scaled number.", "imperative"),
-        ("Scale a number.", "Scale a number", "no sentence"),
+        ("Scale a number.", "Scale a number", "not a sentence"),
         ("Scale a number.", "", "no summary"),
         ("    scale: the factor.\n", "", "scale is missing"),
         ("scale: the", "factor: the", "no parameter factor"),

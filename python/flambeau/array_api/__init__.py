@@ -212,5 +212,12 @@ class _Info:
 
 
 def __array_namespace_info__() -> _Info:
-    """Return what this namespace offers."""
+    """Give the inspection functions of the standard.
+
+    Returns: an object with `capabilities`, `default_device`, `default_dtypes`, `dtypes` and `devices`.
+
+    Example:
+        >>> flambeau.array_api.__array_namespace_info__().default_dtypes()["integral"]
+        flambeau.int64
+    """
     return _Info()

@@ -35,14 +35,35 @@ _KINDS["numeric"] = (*_KINDS["integral"], *_KINDS["real floating"], *_KINDS["com
 
 
 def astype(x: Tensor, dtype: dtype, /, *, copy: builtins.bool = True, device: Any = None) -> Tensor:
-    """Return `x` in another dtype; `copy=False` allows `x` itself when nothing changes."""
+    """Convert an array to a dtype.
+
+    Args:
+        x: the array.
+        dtype: the dtype of the result.
+        copy: False returns `x` itself if neither dtype nor device change.
+        device: the device of the result. Default: that of `x`.
+    Returns: the converted array.
+
+    Example:
+        >>> flambeau.array_api.astype(flambeau.tensor([1.5, -2.5]), flambeau.int64)
+        tensor([ 1, -2])
+    """
     return x.to(device=x.device if device is None else device, dtype=dtype, copy=copy)
 
 
 def isdtype(dtype: dtype, kind: Any) -> builtins.bool:
-    """Whether a dtype is of a kind: a dtype, the standard's name of a group, or a tuple of such.
+    """Test whether a dtype is of a kind.
 
+    Args:
+        dtype: the dtype.
+        kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
+            floating", "numeric", or a tuple of these.
+    Returns: a bool.
     Raises: ValueError for an unknown name.
+
+    Example:
+        >>> flambeau.array_api.isdtype(flambeau.int8, "integral")
+        True
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -54,7 +75,17 @@ def isdtype(dtype: dtype, kind: Any) -> builtins.bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> dtype:
-    """Return the dtype that arithmetic on all of these has; dtypes, tensors and Python numbers mix."""
+    """Compute the dtype of arithmetic on arrays, dtypes and Python numbers.
+
+    Args:
+        *arrays_and_dtypes: the operands.
+    Returns: the dtype.
+    Raises: ValueError if there is neither an array nor a dtype.
+
+    Example:
+        >>> flambeau.array_api.result_type(flambeau.int8, flambeau.float32, 1.5)
+        flambeau.float32
+    """
     tensors = [_fb.empty(1, dtype=x) if isinstance(x, dtype) else x for x in arrays_and_dtypes]
     # One element and no dimension would make a tensor give way to others of its kind.
     shaped = [x.reshape(-1)[:1] if isinstance(x, Tensor) and x.ndim == 0 else x for x in tensors]

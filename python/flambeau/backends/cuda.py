@@ -17,47 +17,114 @@ _attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """Whether flambeau was built for CUDA: not this one."""
+    """Tell whether flambeau was built for CUDA devices.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.backends.cuda.is_built()
+        False
+    """
     return False
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Allow or forbid flash attention."""
+    """Allow or forbid flash attention. The CPU chooses its kernel by shapes.
+
+    Args:
+        enabled: True to allow it, False to forbid it.
+    Returns: None.
+
+    Example:
+        >>> flambeau.backends.cuda.enable_flash_sdp(True)
+    """
     _attention["flash"] = enabled
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow or forbid memory-efficient attention."""
+    """Allow or forbid memory-efficient attention. The CPU chooses its kernel by shapes.
+
+    Args:
+        enabled: True to allow it, False to forbid it.
+    Returns: None.
+
+    Example:
+        >>> flambeau.backends.cuda.enable_mem_efficient_sdp(True)
+    """
     _attention["mem_efficient"] = enabled
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Allow or forbid attention by products and softmax."""
+    """Allow or forbid attention by products and softmax. The CPU chooses its kernel by shapes.
+
+    Args:
+        enabled: True to allow it, False to forbid it.
+    Returns: None.
+
+    Example:
+        >>> flambeau.backends.cuda.enable_math_sdp(True)
+    """
     _attention["math"] = enabled
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow or forbid cuDNN's attention."""
+    """Allow or forbid cuDNN's attention. The CPU chooses its kernel by shapes.
+
+    Args:
+        enabled: True to allow it, False to forbid it.
+    Returns: None.
+
+    Example:
+        >>> flambeau.backends.cuda.enable_cudnn_sdp(True)
+    """
     _attention["cudnn"] = enabled
 
 
 def flash_sdp_enabled() -> bool:
-    """Whether flash attention is allowed."""
+    """Tell whether flash attention is allowed.
+
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.backends.cuda.flash_sdp_enabled()
+        True
+    """
     return _attention["flash"]
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Whether memory-efficient attention is allowed."""
+    """Tell whether memory-efficient attention is allowed.
+
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.backends.cuda.mem_efficient_sdp_enabled()
+        True
+    """
     return _attention["mem_efficient"]
 
 
 def math_sdp_enabled() -> bool:
-    """Whether attention by products and softmax is allowed."""
+    """Tell whether attention by products and softmax is allowed.
+
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.backends.cuda.math_sdp_enabled()
+        True
+    """
     return _attention["math"]
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Whether cuDNN's attention is allowed."""
+    """Tell whether cuDNN's attention is allowed.
+
+    Returns: a bool.
+
+    Example:
+        >>> flambeau.backends.cuda.cudnn_sdp_enabled()
+        True
+    """
     return _attention["cudnn"]
 
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
-from flambeau.backends._flags import changed
+from flambeau.backends._flags import changed as _changed
 
 enabled = True
 deterministic = False
@@ -16,17 +16,40 @@ allow_tf32 = True
 
 
 def is_available() -> bool:
-    """Whether the library is there: never."""
+    """Tell whether cuDNN is part of this installation.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.backends.cudnn.is_available()
+        False
+    """
     return False
 
 
 def version() -> int | None:
-    """Return its version: None."""
+    """Give the version of cuDNN.
+
+    Returns: None, as it is not part of this installation.
+
+    Example:
+        >>> flambeau.backends.cudnn.version() is None
+        True
+    """
     return None
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether it could take a tensor: never."""
+    """Tell whether cuDNN could compute with a tensor.
+
+    Args:
+        tensor: the tensor.
+    Returns: False.
+
+    Example:
+        >>> flambeau.backends.cudnn.is_acceptable(flambeau.ones(2))
+        False
+    """
     return False
 
 
@@ -37,7 +60,21 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
 ) -> AbstractContextManager[None]:
-    """Set flags for a block."""
+    """Set the flags of this module for the length of a block. No effect on results.
+
+    Args:
+        enabled: whether cuDNN may be used.
+        benchmark: whether algorithms are chosen by measurement.
+        benchmark_limit: how many algorithms are measured at most.
+        deterministic: whether only deterministic algorithms are used.
+        allow_tf32: whether products may be computed in TF32.
+    Returns: a context manager, which restores the flags.
+
+    Example:
+        >>> with flambeau.backends.cudnn.flags(enabled=False):
+        ...     flambeau.backends.cudnn.enabled
+        False
+    """
     values = {
         "enabled": enabled,
         "benchmark": benchmark,
@@ -45,4 +82,4 @@ def flags(
         "deterministic": deterministic,
         "allow_tf32": allow_tf32,
     }
-    return changed(sys.modules[__name__], values)
+    return _changed(sys.modules[__name__], values)

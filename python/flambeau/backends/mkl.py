@@ -4,5 +4,12 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Whether it is there: never."""
+    """Tell whether Intel's MKL is part of this installation.
+
+    Returns: False: products and LAPACK are those of OpenBLAS.
+
+    Example:
+        >>> flambeau.backends.mkl.is_available()
+        False
+    """
     return False

@@ -6,7 +6,7 @@ import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from flambeau.backends._flags import changed
+from flambeau.backends._flags import changed as _changed
 
 enabled = True
 deterministic = False
@@ -14,7 +14,14 @@ allow_tf32 = True
 
 
 def is_available() -> bool:
-    """Whether the library came with this installation."""
+    """Tell whether oneDNN is part of this installation.
+
+    Returns: a bool.
+
+    Example:
+        >>> isinstance(flambeau.backends.mkldnn.is_available(), bool)
+        True
+    """
     library = Path(__file__).parent.parent / "lib"
     return any(library.glob("libdnnl*"))
 
@@ -22,6 +29,18 @@ def is_available() -> bool:
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True
 ) -> AbstractContextManager[None]:
-    """Set flags for a block."""
+    """Set the flags of this module for the length of a block. No effect on results.
+
+    Args:
+        enabled: whether oneDNN may be used.
+        deterministic: whether only deterministic algorithms are used.
+        allow_tf32: whether products may be computed in TF32.
+    Returns: a context manager, which restores the flags.
+
+    Example:
+        >>> with flambeau.backends.mkldnn.flags(enabled=False):
+        ...     flambeau.backends.mkldnn.enabled
+        False
+    """
     values = {"enabled": enabled, "deterministic": deterministic, "allow_tf32": allow_tf32}
-    return changed(sys.modules[__name__], values)
+    return _changed(sys.modules[__name__], values)

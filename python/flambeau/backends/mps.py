@@ -4,20 +4,53 @@ from __future__ import annotations
 
 
 def is_built() -> bool:
-    """Whether flambeau was built for it: never."""
+    """Tell whether flambeau was built for Apple's Metal.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.backends.mps.is_built()
+        False
+    """
     return False
 
 
 def is_available() -> bool:
-    """Whether there is such a device: never."""
+    """Tell whether there is a device of Apple's Metal.
+
+    Returns: False.
+
+    Example:
+        >>> flambeau.backends.mps.is_available()
+        False
+    """
     return False
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """Whether this is that version of macOS or a newer one, with Metal: never."""
+    """Tell whether this is a version of macOS, or a newer one, with Metal.
+
+    Args:
+        major: the major version.
+        minor: the minor version.
+    Returns: False.
+
+    Example:
+        >>> flambeau.backends.mps.is_macos_or_newer(13, 0)
+        False
+    """
     return False
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:
-    """Whether this is macOS 13 or newer, with Metal: never."""
+    """Tell whether this is macOS 13 or newer, with Metal.
+
+    Args:
+        minor: the minor version.
+    Returns: False.
+
+    Example:
+        >>> flambeau.backends.mps.is_macos13_or_newer()
+        False
+    """
     return False

@@ -4,5 +4,12 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Whether it is there: always."""
+    """Tell whether loops run on threads of OpenMP.
+
+    Returns: True.
+
+    Example:
+        >>> flambeau.backends.openmp.is_available()
+        True
+    """
     return True

@@ -32,12 +32,17 @@ def _tensor_like(value: Any) -> bool:
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Return numbers and tensors as tensors of one shape; numbers take the first tensor's dtype.
+    """Expand numbers and tensors to tensors of one shape.
 
-    Raises: ValueError for anything else.
+    Args:
+        *values: the numbers, which take the dtype of the first tensor, and the tensors.
+    Returns: the tensors.
+    Raises: ValueError for a value that is neither a number nor a tensor.
 
-    >>> [x.tolist() for x in broadcast_all(1.0, flambeau.zeros(2))]
-    [[1.0, 1.0], [0.0, 0.0]]
+    Example:
+        >>> both = flambeau.distributions.utils.broadcast_all(1.0, flambeau.zeros(2))
+        >>> [x.tolist() for x in both]
+        [[1.0, 1.0], [0.0, 0.0]]
     """
     if not all(_tensor_like(v) or isinstance(v, Number) for v in values):
         raise ValueError(
@@ -64,18 +69,47 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Return probabilities: sigmoids of log-odds (`is_binary`), else softmax over the last dimension."""
+    """Convert scores to probabilities.
+
+    Args:
+        logits: the log-odds of single events, or unnormalised logarithms of probabilities.
+        is_binary: True computes the sigmoid of log-odds, False softmax over the last dimension.
+    Returns: the probabilities, of the shape of `logits`.
+
+    Example:
+        >>> flambeau.distributions.utils.logits_to_probs(flambeau.zeros(2))
+        tensor([0.5000, 0.5000])
+    """
     return flambeau.sigmoid(logits) if is_binary else softmax(logits, dim=-1)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Return probabilities kept the dtype's epsilon away from 0 and 1."""
+    """Limit probabilities to [eps, 1 - eps], with the epsilon of the dtype.
+
+    Args:
+        probs: the probabilities.
+    Returns: the limited probabilities.
+
+    Example:
+        >>> bool(flambeau.distributions.utils.clamp_probs(flambeau.tensor(0.0)) > 0)
+        True
+    """
     eps = flambeau.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Return log-odds (`is_binary`) or logarithms of probabilities, finite at 0 and 1."""
+    """Convert probabilities to scores that are finite at 0 and 1.
+
+    Args:
+        probs: the probabilities.
+        is_binary: True computes log-odds, False logarithms.
+    Returns: the scores, of the shape of `probs`.
+
+    Example:
+        >>> flambeau.distributions.utils.probs_to_logits(flambeau.tensor(0.5), is_binary=True)
+        tensor(0.)
+    """
     clamped = clamp_probs(probs)
     return clamped.log() - flambeau.log1p(-clamped) if is_binary else clamped.log()
 
@@ -86,7 +120,22 @@ def _binary_entropy(logits: Tensor, probs: Tensor) -> Tensor:
 
 
 class lazy_property:
-    """A property that is computed once, with its graph even where gradients are switched off."""
+    """Property that is computed on first use, with its graph even if gradients are disabled.
+
+    Args:
+        wrapped: the method that computes it.
+
+    Example:
+        >>> class Square:
+        ...     @flambeau.distributions.utils.lazy_property
+        ...     def area(self):
+        ...         print("computed")
+        ...         return 4
+        >>> square = Square()
+        >>> square.area + square.area
+        computed
+        8
+    """
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
@@ -103,12 +152,17 @@ class lazy_property:
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """Return the elements on and below diagonal `diag` of matrices, row by row.
+    """Collect the elements on and below a diagonal of matrices, row by row.
 
+    Args:
+        mat: the matrices, of shape (..., n, n).
+        diag: the highest diagonal whose elements are collected.
+    Returns: vectors of the elements.
     Raises: ValueError for a diagonal that the matrix does not have.
 
-    >>> tril_matrix_to_vec(flambeau.tensor([[1, 0], [2, 3]]))
-    tensor([1, 2, 3])
+    Example:
+        >>> flambeau.distributions.utils.tril_matrix_to_vec(flambeau.tensor([[1, 0], [2, 3]]))
+        tensor([1, 2, 3])
     """
     n = mat.shape[-1]
     if diag < -n or diag >= n:
@@ -121,9 +175,18 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """Return the matrices whose elements on and below diagonal `diag` are `vec`, 0 elsewhere.
+    """Create lower triangular matrices from vectors of their elements.
 
+    Args:
+        vec: the elements on and below the diagonal, row by row.
+        diag: the highest diagonal that has elements.
+    Returns: the matrices, 0 elsewhere.
     Raises: ValueError for a number of elements that no matrix has.
+
+    Example:
+        >>> flambeau.distributions.utils.vec_to_tril_matrix(flambeau.tensor([1.0, 2.0, 3.0]))
+        tensor([[1., 0.],
+                [2., 3.]])
     """
     count = vec.shape[-1]
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2

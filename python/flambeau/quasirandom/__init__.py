@@ -28,10 +28,11 @@ class SobolEngine:
     Source: Joe & Kuo 2008, "Constructing Sobol sequences with better two-dimensional projections"; Matousek
         1998, "On the L2-discrepancy for anchored boxes" (scrambling).
 
-    >>> SobolEngine(2).draw(3)
-    tensor([[0.0000, 0.0000],
-            [0.5000, 0.5000],
-            [0.7500, 0.2500]])
+    Example:
+        >>> flambeau.quasirandom.SobolEngine(2).draw(3)
+        tensor([[0.0000, 0.0000],
+                [0.5000, 0.5000],
+                [0.7500, 0.2500]])
     """
 
     MAXBIT = MAXBIT

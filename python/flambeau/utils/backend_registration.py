@@ -25,6 +25,7 @@ def rename_privateuse1_backend(backend_name: str) -> None:
 
     Args:
         backend_name: lower-case letters and underscores; not the name of an in-tree device.
+    Returns: None.
     Raises: RuntimeError for other names, and for a second name in the same process.
     See also: generate_methods_for_privateuse1_backend
 
@@ -57,10 +58,11 @@ def set_privateuse1_fallback(mode: str) -> str:
 
 
 def privateuse1_generator(index: int = 0) -> _C.Generator:
-    """Return the default generator of an out-of-tree device, which operators use that are given none.
+    """Return the default generator of an out-of-tree device, used by calls without a generator.
 
     Args:
         index: the index of the device.
+    Returns: the generator.
     Raises: RuntimeError if the backend has no such device.
     See also: Generator
 
@@ -91,6 +93,7 @@ def generate_methods_for_privateuse1_backend(
         for_packed_sequence: whether `nn.utils.rnn.PackedSequence` receives both.
         for_storage: whether `UntypedStorage` and `TypedStorage` receive both.
         unsupported_dtype: dtypes whose typed storages the device cannot hold. Default: none.
+    Returns: None.
     Raises: RuntimeError if a class has one of the names already; no class is changed then.
     See also: rename_privateuse1_backend
 
@@ -129,7 +132,7 @@ def _add(added: list[tuple[type, str, Any]]) -> None:
         if hasattr(owner, name):
             raise RuntimeError(
                 f"generate_methods_for_privateuse1_backend: expected {owner.__name__} without "
-                f"{name!r}, which has already been registered"
+                f"{name!r}, got one that has already been registered"
             )
     for owner, name, value in added:
         setattr(owner, name, value)

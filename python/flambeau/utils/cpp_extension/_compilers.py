@@ -60,7 +60,7 @@ def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> 
 
     Args:
         device_type: "cuda" adds the toolkit's headers.
-        torch_include_dirs: whether flambeau's own folders are part of the list.
+        torch_include_dirs: whether the list contains flambeau's own folders.
     Returns: the folders.
 
     Example:
@@ -81,7 +81,7 @@ def library_paths(
 
     Args:
         device_type: "cuda" adds the toolkit's libraries.
-        torch_include_dirs: whether flambeau's own folder is part of the list.
+        torch_include_dirs: whether the list contains flambeau's own folder.
         cross_target_platform: no effect.
     Returns: the folders.
 
@@ -108,7 +108,7 @@ def ninja() -> str | None:
 
 
 def is_ninja_available() -> bool:
-    """Whether ninja can be run.
+    """Tell whether ninja can be run.
 
     Returns: True if ``ninja --version`` succeeds.
 
@@ -121,9 +121,10 @@ def is_ninja_available() -> bool:
 
 
 def verify_ninja_availability() -> None:
-    """Raise RuntimeError unless ninja can be run.
+    """Check that ninja can be run.
 
-    Raises: RuntimeError that says how to install it.
+    Returns: None.
+    Raises: RuntimeError, which names the way to install ninja.
 
     Example:
         >>> flambeau.utils.cpp_extension.verify_ninja_availability()  # doctest: +SKIP
@@ -136,11 +137,11 @@ def verify_ninja_availability() -> None:
 
 
 def check_compiler_ok_for_platform(compiler: str) -> bool:
-    """Whether a command is a compiler for this platform: g++, gcc, clang++ or c++.
+    """Tell whether a command is a compiler for this platform: g++, gcc, clang++ or c++.
 
     Args:
         compiler: the command.
-    Returns: False too if there is no such command.
+    Returns: a bool; False if there is no such command.
 
     Example:
         >>> flambeau.utils.cpp_extension.check_compiler_ok_for_platform("no-such-compiler")
@@ -153,11 +154,11 @@ def check_compiler_ok_for_platform(compiler: str) -> bool:
 
 
 def get_compiler_abi_compatibility_and_version(compiler: str) -> tuple[bool, tuple[int, ...]]:
-    """Whether a compiler can compile extensions, and its version.
+    """Tell whether a compiler can compile extensions, and its version.
 
     Args:
         compiler: the command.
-    Returns: False and (0, 0, 0) if it is no compiler; False and the version if it is too old.
+    Returns: False and (0, 0, 0) if it is not a compiler; False and the version if it is too old.
 
     Example:
         >>> flambeau.utils.cpp_extension.get_compiler_abi_compatibility_and_version("no-such-compiler")

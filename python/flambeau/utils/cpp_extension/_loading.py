@@ -68,7 +68,7 @@ def load(
         extra_sycl_cflags: no effect.
         extra_ldflags: flags for the linker.
         extra_include_paths: folders of headers.
-        build_directory: where the files go. None is a folder of its own in `get_default_build_root`.
+        build_directory: the folder for the files. Default: one in `get_default_build_root`.
         verbose: whether the commands and their output are printed.
         with_cuda: no effect; the suffix of a source decides.
         with_sycl: no effect.
@@ -76,7 +76,8 @@ def load(
         is_standalone: whether the result is a program.
         keep_intermediates: no effect; they save time in the next build.
     Returns: the module, the path of the library if `is_python_module` is false, or the path of the program.
-    Raises: RuntimeError with the compiler's text, or if ninja is not installed.
+    Raises: RuntimeError with the compiler's output, or if ninja is not installed; ValueError for a name that
+        is not an identifier.
 
     Example:
         >>> module = flambeau.utils.cpp_extension.load("my_ops", ["my_ops.cpp"])  # doctest: +SKIP
@@ -217,7 +218,7 @@ def load_inline(
             compiled header is kept in `get_default_build_root`; other compilers read the header itself.
         no_implicit_headers: whether no header is included before the code.
     Returns: what `load` returns.
-    Raises: RuntimeError with the compiler's text.
+    Raises: RuntimeError with the compiler's output, and for SYCL sources.
 
     Example:
         >>> code = "at::Tensor twice(const at::Tensor& x) { return x * 2; }"
@@ -225,7 +226,7 @@ def load_inline(
         >>> module = load_inline("twice", code, functions="twice")  # doctest: +SKIP
     """
     if sycl_sources:
-        raise RuntimeError("load_inline: expected no SYCL sources, which flambeau does not compile")
+        raise RuntimeError("load_inline: expected no SYCL sources, got some, which flambeau does not compile")
     header = "torch/extension.h" if is_python_module or no_implicit_headers else "torch/all.h"
     cpp, cuda = _pieces(cpp_sources) + _module_of(functions), _pieces(cuda_sources or ())
     if not no_implicit_headers:

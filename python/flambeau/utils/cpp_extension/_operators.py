@@ -86,13 +86,13 @@ def load_operators(
 ) -> Any:
     """Generate, compile and import the operators of an author's YAML file.
 
-    What has not changed since the last call is neither generated nor compiled again. The operators are
-    ``flambeau.ops.<name>`` as well, where ``<name>`` is the extension's namespace.
+    Only files that have changed since the last call are generated and compiled again. The operators are also
+    in ``flambeau.ops.<name>``, where ``<name>`` is the extension's namespace.
 
     Args:
         native: the file of the operators, which begins with ``- extension: name``.
         derivatives: the file of the gradients that are given, if there is one.
-        build_directory: where the files go. None is a folder of its own in `get_default_build_root`.
+        build_directory: the folder for the files. Default: one in `get_default_build_root`.
         extra_cflags: flags for the C++ compiler.
         verbose: whether the commands and their output are printed.
 

@@ -193,9 +193,9 @@ class _Building:
 _DOC = """The command of setuptools that builds extensions: ``cmdclass={"build_ext": BuildExtension}``.
 
 Args:
-    dist: the distribution.
-    use_ninja: no effect; setuptools compiles.
-    no_python_abi_suffix: whether files are named ``name.so``, without the tag of the interpreter.
+    *args: the distribution.
+    **kwargs: `no_python_abi_suffix`: whether files are named ``name.so``, without the tag of the interpreter.
+        `use_ninja` has no effect; setuptools compiles.
 
 Example:
     >>> flambeau.utils.cpp_extension.BuildExtension.with_options(use_ninja=False).__name__

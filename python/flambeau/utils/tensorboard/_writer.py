@@ -19,9 +19,13 @@ class FileWriter:
 
     Args:
         log_dir: the folder.
-        max_queue: events that are kept before they are written.
-        flush_secs: seconds after which they are written anyway.
+        max_queue: how many events are kept before they are written.
+        flush_secs: the seconds after which they are written in any case.
         filename_suffix: the end of the file's name.
+
+    Example:
+        >>> writer = flambeau.utils.tensorboard.FileWriter("runs/first")  # doctest: +SKIP
+        >>> writer.close()  # doctest: +SKIP
     """
 
     def __init__(
@@ -66,9 +70,13 @@ class SummaryWriter:
         log_dir: the folder; default: ``runs/`` with the time and the machine's name.
         comment: the end of the default folder's name.
         purge_step: events of this step and later ones, written by a run that crashed, are hidden.
-        max_queue: events that are kept before they are written.
-        flush_secs: seconds after which they are written anyway.
+        max_queue: how many events are kept before they are written.
+        flush_secs: the seconds after which they are written in any case.
         filename_suffix: the end of the file's name.
+
+    Example:
+        >>> with flambeau.utils.tensorboard.SummaryWriter("runs/first") as writer:  # doctest: +SKIP
+        ...     writer.add_scalar("loss", 0.5, global_step=1)
     """
 
     def __init__(
