@@ -10,7 +10,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export PYTHONPATH := python
-# Results of compilation are shared by all checkouts, wherever they lie.
+# All checkouts share the results of compilation.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
@@ -65,7 +65,7 @@ codegen-check: env  ## check the YAML files; verify that outputs reproduce the c
 where: env  ## every place of an operator: make where OP=softmax
 	@$(PY) -m codegen where $(OP)
 
-# First, so that a mistake is answered before CMake and ninja have anything to say: the diagnostics come last.
+# Runs before CMake and ninja, so that the diagnostics of a mistake are the last lines of the output.
 .PHONY: generated
 generated: env
 	@$(PY) -m codegen generate
@@ -184,9 +184,10 @@ fuzz: build $(VENV)/.test.installed  ## random calls, walks over shared memory, 
 	$(call say,Loading damaged files)
 	@PYTHONPATH=python:test:. $(PY) -m fuzz.files --seed $(or $(SEED),$$RANDOM)
 
-# The library that watches memory must be loaded before Python itself is, and with it the C++ one, whose
-# exceptions it intercepts. What asks for more than a gigabyte at once, or three in all, is refused. Of the undefined behaviour only what neither crashes by itself nor doubles
-# the time to compile is watched: the C++ tests watch all of it.
+# The library of AddressSanitizer must be loaded before Python, together with libstdc++, whose exceptions it
+# intercepts. Allocations of more than a gigabyte, or of three in all, fail. The build checks those kinds of
+# undefined behaviour that do not crash by themselves and do not double the compilation time; the C++ tests
+# check all kinds.
 UNDER_ASAN = FLAMBEAU_PACKAGE=build/asan/package LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:soft_rss_limit_mb=3072 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/asan/package:test:.
 .PHONY: fuzz-asan
 fuzz-asan: env $(VENV)/.test.installed  ## the same under AddressSanitizer and UndefinedBehaviorSanitizer, seed 0 if none is given
