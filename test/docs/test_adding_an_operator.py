@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from build_support.kernel_heads import problems
 
 from codegen.load import load
 
@@ -89,6 +90,11 @@ def test_the_page_has_four_complete_examples():
     assert targets.count("derivatives.yaml") == 2
     assert targets[-2:] == ["aten/ops/transform/hadamard_cpu.cpp", "test/ops/test_transform.py"]
     assert len(targets) == 8
+
+
+def test_the_kernel_file_opens_with_the_items_of_every_kernel_file():
+    (text,) = [block.text for block in blocks() if block.target.endswith("_cpu.cpp")]
+    assert list(problems(text)) == []
 
 
 def test_no_example_exists_already():
