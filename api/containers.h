@@ -61,7 +61,7 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
   Tensor forward(const Tensor& input) const;
   size_t size() const { return steps_.size(); }
   bool is_empty() const { return steps_.empty(); }
-  // IndexError for a place that is not there.
+  // IndexError for an index out of range.
   std::shared_ptr<Module> operator[](size_t i) const { return ptr(i); }
   std::shared_ptr<Module> ptr(size_t i) const;
 
@@ -93,7 +93,7 @@ class ModuleListImpl : public Cloneable<ModuleListImpl> {
       const std::optional<c10::Device>& device = std::nullopt) const override;
   size_t size() const { return children_.size(); }
   bool is_empty() const { return children_.is_empty(); }
-  // IndexError for a place that is not there.
+  // IndexError for an index out of range.
   std::shared_ptr<Module> operator[](size_t i) const { return ptr(i); }
   std::shared_ptr<Module> ptr(size_t i) const;
 };

@@ -79,7 +79,8 @@ class PairDataset : public Dataset<PairDataset> {
  public:
   PairDataset(Tensor data, Tensor target) : data_(std::move(data)), target_(std::move(target)) {
     check_value(data_.dim() > 0 && target_.dim() > 0 && data_.size(0) == target_.size(0),
-                "PairDataset: expected tensors with equal first dimensions");
+                "PairDataset: expected tensors with equal first dimensions, got sizes ",
+                data_.sizes(), " and ", target_.sizes());
   }
   Example<> get(size_t i) override {
     return {data_[static_cast<int64_t>(i)], target_[static_cast<int64_t>(i)]};
@@ -98,7 +99,7 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
   virtual void reset() = 0;
-  // The next indices, fewer than `count` at the end; nothing after it.
+  // The next `count` indices, fewer at the end of the data; no value after the last one.
   std::optional<std::vector<size_t>> next(size_t count);
 
  protected:
@@ -146,7 +147,8 @@ class DataLoader {
 
   DataLoader(Dataset dataset, Sampler sampler, DataLoaderOptions options)
       : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(options) {
-    check_value(options.batch_size() > 0, "make_data_loader: expected a batch_size of 1 or more");
+    check_value(options.batch_size() > 0,
+                "make_data_loader: expected a batch_size of 1 or more, got 0");
   }
   ~DataLoader() { stop(); }
   DataLoader(const DataLoader&) = delete;
@@ -263,7 +265,7 @@ class DataLoader {
 template <typename Sampler = samplers::RandomSampler, typename Dataset>
 auto make_data_loader(Dataset dataset, DataLoaderOptions options = {}) {
   const std::optional<size_t> size = dataset.size();
-  check(size.has_value(), "make_data_loader: expected a dataset with a size");
+  check(size.has_value(), "make_data_loader: expected a dataset with a size, got one without");
   return std::make_unique<DataLoader<Dataset, Sampler>>(std::move(dataset), Sampler(*size),
                                                         options);
 }

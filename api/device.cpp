@@ -15,13 +15,13 @@ void* device_memory(const flambeau::Tensor& t) {
 void run_on_cpu(const OperatorEntry& op, Stack& stack) {
   const BoxedKernel fallback = default_fallback(c10::DispatchKey::PrivateUse1);
   check(fallback != nullptr, op.name, ": expected a fallback of ",
-        name_of(c10::DeviceType::PrivateUse1));
+        name_of(c10::DeviceType::PrivateUse1), ", got none");
   fallback(op, c10::DispatchKey::PrivateUse1, stack);
 }
 
 uint64_t draw_device_seed(Device device, c10::GeneratorImpl* generator) {
   const bool fits = !generator || generator->device() == c10::with_index(device);
-  check(fits, "expected a generator on device ", device);
+  check(fits, "expected a generator on device ", device, ", got one on ", generator->device());
   CpuGenerator& source =
       generator ? static_cast<CpuGenerator&>(*generator) : default_device_generator(device);
   const std::lock_guard lock(source.mutex());

@@ -34,7 +34,9 @@ Tensor alias_without_grad(const Tensor& t) {
 
 variable_list AutogradContext::get_saved_variables() const {
   variable_list found;
-  check(node_ != nullptr, "get_saved_variables: expected the context of a Function's call");
+  check(node_ != nullptr,
+        "get_saved_variables: expected the context of a Function's call, got a context "
+        "without one");
   for (const autograd::SavedTensor& saved : node_->saved_)
     found.emplace_back(saved.is_none() ? flambeau::Tensor() : saved.unpack(*node_, true));
   return found;
@@ -68,8 +70,8 @@ void FunctionNode::finish(variable_list& outputs) {
   for (const Tensor& t : context_.dirty_) {
     t.impl()->bump_version();
     check(!records_ || !holds(inputs_, t) || holds(outputs, t), name(),
-          ": forward marked a tensor as dirty and did not return it; what it changes in place must "
-          "be among its outputs");
+          ": expected forward to return the tensors that it marked as dirty, got outputs without "
+          "one of them");
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto nr = static_cast<uint32_t>(i);
@@ -99,7 +101,8 @@ void FunctionNode::finish_output(Tensor& output, uint32_t nr) {
   }
   if (is_input && is_dirty) {
     autograd::check_inplace_grad(output, true);
-    check(nr == num_outputs(), name(), ": expected outputs marked as dirty to come first in order");
+    check(nr == num_outputs(), name(),
+          ": expected outputs marked as dirty before other outputs, got one after them");
     autograd::rebase_history(output, *this);
     return;
   }

@@ -20,7 +20,7 @@ class AutogradContext {
   void mark_dirty(const variable_list& inputs) { dirty_ = inputs; }
   void mark_non_differentiable(const variable_list& outputs) { non_differentiable_ = outputs; }
   void set_materialize_grads(bool value) { materialize_grads_ = value; }
-  // Of the forward's argument `i`, counting Tensors of lists one by one.
+  // Whether forward's argument `i` needs a gradient; Tensors of lists count one by one.
   bool needs_input_grad(size_t i) const;
 
   std::unordered_map<std::string, IValue> saved_data;

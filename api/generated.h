@@ -1,5 +1,5 @@
 #pragma once
-// What the code includes that the generator writes for an author's YAML file (docs/extending.md):
+// Included by the code that the generator writes for an author's YAML file (docs/extending.md):
 // the drivers of pointwise operators and reductions, rules of shapes and dtypes, nodes of autograd,
 // traits for transforms. Programs need none of it.
 #include "aten/autograd/wrappers.h"

@@ -131,8 +131,8 @@ Library::Library(Kind kind, std::string ns, std::optional<DispatchKey> key)
   static auto* const owned = new std::set<std::string>;
   const std::lock_guard lock(mutex);
   check(kind != DEF || owned->insert(namespace_).second, "TORCH_LIBRARY(", namespace_,
-        "): the namespace has such a block already (Only a single ",
-        "TORCH_LIBRARY can be used); further definitions go into a TORCH_LIBRARY_FRAGMENT");
+        "): expected one block for the namespace (Only a single TORCH_LIBRARY can be used), got a ",
+        "second one; use TORCH_LIBRARY_FRAGMENT for further definitions");
 }
 
 namespace {
@@ -166,14 +166,16 @@ std::string take_library_errors() {
 }
 
 Library& Library::define(const std::string& schema) {
-  check(kind_ != IMPL, "TORCH_LIBRARY_IMPL(", namespace_, "): it cannot define ", schema);
+  check(kind_ != IMPL, "TORCH_LIBRARY_IMPL(", namespace_, "): expected kernels only, got a ",
+        "definition: ", schema);
   define_operator(namespace_, schema);
   return *this;
 }
 
 Library& Library::define(const std::string& name_or_schema, CppFunction f) {
   const bool is_name = name_or_schema.find('(') == std::string::npos;
-  check(kind_ != IMPL, "TORCH_LIBRARY_IMPL(", namespace_, "): it cannot define ", name_or_schema);
+  check(kind_ != IMPL, "TORCH_LIBRARY_IMPL(", namespace_, "): expected kernels only, got a ",
+        "definition: ", name_or_schema);
   DefinedOperator* const op = define_operator(
       namespace_,
       is_name ? schema_of(without_namespace(name_or_schema), f.signature) : name_or_schema);
@@ -189,7 +191,9 @@ Library& Library::implement(const std::string& name, CppFunction f) {
   if (namespace_ == "aten" && at.place == KernelPlace::Key &&
       at.key == c10::DispatchKey::PrivateUse1)
     return implement_for_device(without_namespace(name), std::move(f));
-  check(namespace_ != "aten", full, ": kernels of aten's operators cannot be replaced");
+  check(
+      namespace_ != "aten", full,
+      ": expected an operator outside of aten, got one of aten, whose kernels cannot be replaced");
   when_defined(full, [at, f = std::move(f)](DefinedOperator& op) {
     check_fits(op, f);
     op.set(at.place, at.key, f.kernel);

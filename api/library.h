@@ -6,7 +6,7 @@
 
 namespace flambeau::api {
 
-// Under the names of C++ programs; several stand for one key of the dispatcher.
+// Keys under the names that C++ programs use; several names mean one key of the dispatcher.
 enum class DispatchKey : uint8_t {
   Undefined,
   CPU,

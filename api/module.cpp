@@ -183,7 +183,8 @@ void Module::copy_into(Module& fresh, const std::optional<c10::Device>& device) 
   const NoGradGuard no_grad;
   const auto copy = [&](auto Module::* part) {
     check((fresh.*part).size() == (this->*part).size(), "Module.clone: expected reset() of ",
-          name(), " to register what the module has");
+          name(), " to register ", (this->*part).size(), " parameters or buffers, got ",
+          (fresh.*part).size());
     for (const auto& item : this->*part) {
       if (!item.value().defined()) continue;
       Tensor& made = (fresh.*part)[item.key()];
@@ -195,7 +196,7 @@ void Module::copy_into(Module& fresh, const std::optional<c10::Device>& device) 
   copy(&Module::parameters_);
   copy(&Module::buffers_);
   check(fresh.children_.size() == children_.size(), "Module.clone: expected reset() of ", name(),
-        " to register what the module has");
+        " to register ", children_.size(), " submodules, got ", fresh.children_.size());
   for (const auto& child : children_) {
     child.value()->copy_into(*fresh.children_[child.key()], device);
   }

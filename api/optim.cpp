@@ -26,7 +26,8 @@ void Optimizer::add_param_group(OptimizerParamGroup group) {
     for (const Tensor& p : other.params()) known.insert(p.impl());
   }
   for (const Tensor& p : group.params()) {
-    check_value(p.defined() && p.is_leaf(), "Optimizer: expected leaf tensors as parameters");
+    check_value(p.defined() && p.is_leaf(), "Optimizer: expected leaf tensors as parameters, got ",
+                p.defined() ? "a computed tensor" : "an undefined tensor");
     check_value(known.insert(p.impl()).second,
                 "Optimizer: expected each parameter once, got one twice");
   }

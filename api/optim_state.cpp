@@ -136,7 +136,7 @@ DictValue saved(Document& document, const ParameterState& state, bool counts_ste
 
 void fail_visit() {
   fail(ErrorKind::NotImplemented,
-       "Optimizer: expected options with visit_options to be saved or loaded");
+       "Optimizer: expected options with visit_options for save and load, got options without it");
 }
 
 void Optimizer::save(serialize::OutputArchive& archive) const {
@@ -190,7 +190,8 @@ void Optimizer::load(InputArchive& archive) {
   const uint32_t* const states = archive.find("state");
   const auto* const groups = listed != nullptr ? document.find<ListValue>(*listed) : nullptr;
   check(groups != nullptr && states != nullptr && document.find<DictValue>(*states) != nullptr,
-        "Optimizer.load: expected the file of an optimizer, with 'state' and 'param_groups'");
+        "Optimizer.load: expected the file of an optimizer, with 'state' and 'param_groups', got "
+        "another file");
   check_value(groups->items.size() == groups_.size(), "Optimizer.load: expected ", groups_.size(),
               " parameter groups, got ", groups->items.size());
   std::vector<std::unique_ptr<OptimizerOptions>> options;

@@ -15,8 +15,9 @@ inline const PythonAccess& access() {
     void* const found = PyCapsule_Import(PythonAccess::kName, 0);
     if (!found) throw pybind11::error_already_set();
     const auto* const made = static_cast<const PythonAccess*>(found);
-    c10::check(made->version == PythonAccess::kVersion,
-               "this extension was compiled for another version of flambeau; compile it again");
+    c10::check(made->version == PythonAccess::kVersion, "extension: expected version ",
+               PythonAccess::kVersion, " of the interface of flambeau, got ", made->version,
+               "; compile it again");
     return made;
   }();
   return *table;

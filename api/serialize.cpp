@@ -96,7 +96,8 @@ void OutputArchive::write_below(const std::string& prefix, const OutputArchive& 
   const Document copy = *archive.document_;
   const ValueId shift = document_->append(copy);
   const auto* const dict = copy.find<DictValue>(copy.root);
-  check(dict != nullptr, "save: expected an archive with keys below '", prefix, "'");
+  check(dict != nullptr, "save: expected an archive with keys below '", prefix,
+        "', got one with a single value");
   for (const auto& [key, value] : dict->entries) {
     add(prefix + "." + *copy.find<std::string>(key), value + shift);
   }

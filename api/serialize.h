@@ -66,7 +66,7 @@ class InputArchive {
                  std::optional<c10::Device> device = std::nullopt);
 
   // A defined tensor takes over the values, the dtype and the sizes; it remains a leaf that
-  // requires a gradient if it was one. `read` raises RuntimeError for a key that is not there, and
+  // requires a gradient if it was one. `read` raises RuntimeError for a missing key, and
   // both for a value of another kind.
   void read(const std::string& key, Tensor& tensor, bool is_buffer = false) const;
   void read(const std::string& key, api::IValue& value) const;
@@ -85,7 +85,7 @@ class InputArchive {
   void read_value(Tensor& tensor) const;
   void read_value(std::vector<Tensor>& tensors) const;
 
-  // The entries whose keys begin with "key.", none as well; or the dict under the key.
+  // The entries whose keys begin with "key.", possibly none; or the dict under the key.
   InputArchive below(const std::string& key) const;
 
   // For sources of the library.

@@ -71,7 +71,8 @@ struct Indexed {
 Indexed indexed(const Tensor& self, ArrayRef<TensorIndex> indices) {
   Indexed out = {self, {}};
   const int64_t taken = dims_taken(indices);
-  check_index(taken <= self.dim(), "too many indices for tensor of dimension ", self.dim());
+  check_index(taken <= self.dim(), "index: expected at most ", self.dim(), " indices, got ", taken,
+              " (too many indices for tensor of dimension ", self.dim(), ")");
   int64_t dim = 0;
   const auto keep = [&](int64_t count) {
     dim += count;

@@ -15,7 +15,7 @@ class Tensor : public Methods<Tensor> {
   Tensor(flambeau::Tensor tensor) : Methods(tensor.take_impl()) {}  // NOLINT
 
   // --- geometry and dtype
-  // IndexError for a dimension that is not there.
+  // IndexError for a dimension that does not exist.
   int64_t size(int64_t d) const { return sizes()[place_of(d)]; }
   int64_t stride(int64_t d) const { return strides()[place_of(d)]; }
   int64_t ndimension() const { return dim(); }
@@ -107,7 +107,7 @@ class Tensor : public Methods<Tensor> {
   Tensor toType(c10::ScalarType type) const { return to(type); }
 
   // --- elements
-  Tensor operator[](int64_t i) const;  // IndexError for a place that is not there
+  Tensor operator[](int64_t i) const;  // IndexError for an index out of range
   Tensor operator[](const Tensor& i) const;
   Tensor slice(int64_t dim = 0, std::optional<int64_t> start = std::nullopt,
                std::optional<int64_t> end = std::nullopt, int64_t step = 1) const {

@@ -84,7 +84,7 @@ template <typename T>
 struct CppTypeToScalarType {
   static constexpr c10::ScalarType value = c10::scalar_type_of<std::remove_cv_t<T>>;
 };
-// The C++ type that kernels see of a dtype: bool where memory holds a StoredBool.
+// The C++ type of a dtype in kernels: bool, although memory contains a StoredBool.
 template <c10::ScalarType S>
 using kernel_type_t = std::conditional_t<S == c10::ScalarType::Bool, bool, c10::cpp_type_t<S>>;
 

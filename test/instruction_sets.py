@@ -67,7 +67,7 @@ def main() -> None:
     """Run every set and say which were run and which the machine lacks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--sample", type=int, default=8, help="run one test of so many; 1: all")
+    parser.add_argument("--sample", type=int, default=8, help="run one of this many tests; 1: all")
     parser.add_argument("--only", choices=LEVELS, help="this level alone")
     arguments = parser.parse_args()
     runnable = runnable_levels()

@@ -15,17 +15,18 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
   virtual uint64_t size() const = 0;
-  // Fills `out`. RuntimeError where the source ends earlier.
+  // Fills `out`. RuntimeError if the source ends before `at + count`.
   virtual void read(uint64_t at, void* out, size_t count) const = 0;
 };
-// RuntimeError for what cannot be opened and for what is no regular file.
+// RuntimeError if the path cannot be opened or is not a regular file.
 std::unique_ptr<ByteSource> open_file(const std::string& path);
 std::unique_ptr<ByteSource> bytes_of(std::string text);
 
-// Takes the pieces of a file in their order.
+// Receives the pieces of a file in order.
 using Sink = std::function<void(const void* data, size_t size)>;
 // Writes a file as a whole: the old one stays if `write` throws, the process is killed or the disk
-// is full. What is no regular file (a pipe, a device) is written directly. RuntimeError.
+// is full. A path that is not a regular file (a pipe, a device) is written directly. RuntimeError
+// if writing fails.
 void replace_file(const std::string& path, const std::function<void(const Sink&)>& write);
 
 }  // namespace flambeau::api::archive

@@ -16,11 +16,11 @@ struct TensorValue {
   flambeau::Tensor tensor;  // on the CPU, without history
   bool requires_grad = false;
 };
-// What a pickle calls "module name".
+// A class or function that a pickle names: "module name".
 struct NameValue {
   std::string text;
 };
-// The bytes of tensors, and the dtype that the file says beside them; Undefined: bytes alone.
+// The bytes of tensors and their dtype, which is Undefined if the file does not name it.
 struct StorageValue {
   c10::Storage storage;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
@@ -30,7 +30,7 @@ struct ListValue {
   bool is_tuple = false;
 };
 struct DictValue {
-  std::vector<std::pair<ValueId, ValueId>> entries;  // the last one of equal keys counts
+  std::vector<std::pair<ValueId, ValueId>> entries;  // of equal keys the last one is valid
 };
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string, TensorValue,
                            NameValue, StorageValue, ListValue, DictValue>;
@@ -51,7 +51,7 @@ class Document {
   T* find(ValueId id) {
     return std::get_if<T>(&values_.at(id));
   }
-  // The value under a text or an integer; nullptr for what is no dict and for a missing key.
+  // The value under a string or an integer; nullptr if `dict` is not one or the key is missing.
   template <typename Key>
   const ValueId* entry(ValueId dict, const Key& key) const {
     const DictValue* const found = find<DictValue>(dict);
@@ -63,7 +63,7 @@ class Document {
   }
   // Appends the values of another document; returns what is added to their numbers.
   ValueId append(const Document& other);
-  // "a dict", "a tensor": what error messages call a value.
+  // The words for a value in error messages: "a dict", "a tensor".
   const char* kind(ValueId id) const;
 
   ValueId root = 0;

@@ -11,7 +11,7 @@
 
 namespace flambeau::api::archive {
 
-// What lies outside the pickle: the storage of a name, as elements of a dtype (Undefined: bytes).
+// The storage of a name, which is outside the pickle, as elements of a dtype (Undefined: bytes).
 using StorageOf = std::function<c10::Storage(const std::string& key, c10::ScalarType dtype)>;
 
 class PickleReader {

@@ -67,7 +67,8 @@ ValueId PickleReader::pop() {
 }
 
 std::vector<ValueId> PickleReader::pop_mark() {
-  check(!marks_.empty(), "load: the pickle is damaged: expected a mark before byte ", at_);
+  check(!marks_.empty(), "load: the pickle is damaged: expected a mark before byte ", at_,
+        ", got none");
   const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
   std::vector<ValueId> items(begin, stack_.end());
   stack_.resize(marks_.back());
@@ -106,7 +107,8 @@ bool PickleReader::run_constant(uint8_t opcode) {
   switch (opcode) {
     case 0x80: {  // PROTO
       const auto protocol = number<uint8_t>();
-      check(protocol <= kNewestProtocol, "load: unsupported pickle protocol ", protocol);
+      check(protocol <= kNewestProtocol, "load: expected a pickle protocol of at most ",
+            kNewestProtocol, ", got unsupported pickle protocol ", protocol);
       return true;
     }
     case 0x95:  // FRAME
@@ -204,7 +206,7 @@ bool PickleReader::run_memo(uint8_t opcode) {
   if (opcode != 'h' && opcode != 'j') return false;
   const uint32_t key = opcode == 'h' ? number<uint8_t>() : number<uint32_t>();
   const auto known = memo_.find(key);
-  check(known != memo_.end(), "load: the pickle is damaged: nothing is remembered as ", key);
+  check(known != memo_.end(), "load: the pickle is damaged: expected a known memo key, got ", key);
   stack_.push_back(known->second);
   return true;
 }
@@ -219,13 +221,14 @@ bool PickleReader::run_name(uint8_t opcode) {
       const auto* const name = out_.find<std::string>(pop());
       const auto* const module = out_.find<std::string>(pop());
       check(name != nullptr && module != nullptr,
-            "load: the pickle is damaged: expected the names of a global as text");
+            "load: the pickle is damaged: expected the names of a global as strings, got others");
       return push(NameValue{*module + " " + *name}), true;
     }
     case 'R': {  // REDUCE
       const std::vector<ValueId> args = tuple(pop());
       const auto* const name = out_.find<NameValue>(pop());
-      check(name != nullptr, "load: the pickle is damaged: expected the name of what is called");
+      check(name != nullptr,
+            "load: the pickle is damaged: expected the name of a callable, got none");
       if (name->text == "torch Size" && args.size() == 1) {
         tuple(args[0]);  // a check: the sizes themselves stand for it
         return stack_.push_back(args[0]), true;
@@ -243,19 +246,19 @@ void PickleReader::resolve(ValueId id) {
   const std::vector<ValueId>& parts = tuple(id);
   const auto* const tag = parts.size() == 5 ? out_.find<std::string>(parts[0]) : nullptr;
   check(tag != nullptr && *tag == "storage",
-        "load: unknown persistent id: expected ('storage', type, name, place, count)");
+        "load: expected ('storage', type, name, place, count), got an unknown persistent id");
   const auto* const type = out_.find<NameValue>(parts[1]);
   const auto* const key = out_.find<std::string>(parts[2]);
   const auto* const count = out_.find<int64_t>(parts[4]);
   check(type != nullptr && key != nullptr && count != nullptr,
-        "load: a storage needs a type, a name and a number of elements");
+        "load: expected a type, a name and a number of elements of a storage, got others");
   const std::optional<c10::ScalarType> dtype = storage_dtype(type->text);
   check(dtype.has_value(), "load: expected the name of a type of storages, got ", type->text);
   StorageValue found{storage_of_(*key, *dtype), *dtype};
   const size_t item = *dtype == c10::ScalarType::Undefined ? 1 : c10::element_size(*dtype);
   const size_t bytes = found.storage->nbytes();
-  check(*count >= 0 && static_cast<uint64_t>(*count) == bytes / item, "load: storage '", *key,
-        "' has ", bytes, " bytes; the pickle says ", *count, " elements of ", item, " bytes");
+  check(*count >= 0 && static_cast<uint64_t>(*count) == bytes / item, "load: expected ", *count,
+        " elements of ", item, " bytes in storage '", *key, "', got ", bytes, " bytes");
   push(std::move(found));
 }
 

@@ -1,4 +1,4 @@
-// What pickles of tensors call, by the names that PyTorch's files have.
+// The functions that pickles of tensors call, under the names in PyTorch's files.
 #include "api/archive/pickle.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
@@ -28,7 +28,7 @@ const T& argument(const Document& document, const std::string& name, const Args&
 DimVector sizes_of(const Document& document, const std::string& name, const Args& args, size_t i) {
   DimVector out;
   const std::vector<ValueId>& items = argument<ListValue>(document, name, args, i, "a tuple").items;
-  // A pickle can refer to one long tuple many times, in two bytes each.
+  // Limited, because a pickle can refer to one long tuple many times, in two bytes each.
   check(items.size() <= kMostDims, "load: ", name, ": expected at most ", kMostDims,
         " dimensions, got ", items.size());
   for (const ValueId id : items) {
@@ -49,7 +49,7 @@ c10::ScalarType dtype_of(const std::string& text) {
 
 void check_gradients(const std::string& name, bool requires_grad, c10::ScalarType dtype) {
   check(!requires_grad || c10::is_differentiable_type(dtype), "load: ", name,
-        ": only tensors of floating or complex dtype can require gradients, got ", dtype);
+        ": expected a floating or complex dtype for a tensor that requires gradients, got ", dtype);
 }
 
 // {"conj": True, "neg": True}: the views that are still to be resolved.
@@ -79,18 +79,20 @@ TensorValue tensor_of(const Document& document, const std::string& name, const A
       has_dtype ? dtype_of(argument<NameValue>(document, name, args, 6, "a dtype").text)
                 : source.dtype;
   const DispatchKeySet flips = pending_keys(document, name, args, has_dtype ? 7 : 6);
-  check(dtype != c10::ScalarType::Undefined, "load: ", name, ": expected a storage with a dtype");
+  check(dtype != c10::ScalarType::Undefined, "load: ", name,
+        ": expected a storage with a dtype, got bytes");
   check_gradients(name, requires_grad, dtype);
   check(flips.empty() || c10::is_complex_type(dtype) || !flips.has(DispatchKey::Conjugate),
         "load: ", name, ": expected a complex tensor to conjugate, got ", dtype);
   check(sizes.size() == strides.size() && offset >= 0, "load: ", name,
-        ": expected as many strides as sizes and an offset of at least 0");
+        ": expected as many strides as sizes and an offset of at least 0, got sizes ", sizes,
+        ", strides ", strides, " and offset ", offset);
   const int64_t extent = extent_of(sizes, strides);
   const int64_t bytes = product_of("load", sum_of("load", offset, extent),
                                    static_cast<int64_t>(c10::element_size(dtype)));
   const auto have = static_cast<int64_t>(source.storage->nbytes());
-  check(extent == 0 || bytes <= have, "load: ", name,
-        ": the geometry reaches beyond the storage of ", have, " bytes");
+  check(extent == 0 || bytes <= have, "load: ", name, ": expected a tensor within the storage of ",
+        have, " bytes, got one of ", bytes);
   flambeau::Tensor out(make_intrusive<TensorImpl>(source.storage, dtype, DeviceType::CPU));
   out.impl()->set_geometry(sizes, strides, offset);
   if (!flips.empty()) out = detached_view(out, {sizes, strides, offset, dtype, flips});

@@ -75,7 +75,8 @@ void PickleWriter::write(double value) {
 
 void PickleWriter::write(const std::string& text) {
   check_utf8(text);
-  check(text.size() <= UINT32_MAX, "save: expected text of less than 4 GiB");
+  check(text.size() <= UINT32_MAX, "save: expected text of less than 4 GiB, got ", text.size(),
+        " bytes");
   out_ += 'X' + bytes_of_number(static_cast<uint32_t>(text.size())) + text;
 }
 

@@ -191,8 +191,9 @@ std::vector<ZipReader::Entry> ZipReader::read_directory() const {
 void ZipReader::add(const Entry& entry, uint64_t limit) {
   const std::string& name = entry.name;
   const auto [header, size, checksum, unused] = entry.record;
-  check(entry.is_stored, "load: record '", name, "' is compressed; expected stored records only");
-  check(!entry.is_encrypted, "load: record '", name, "' is encrypted");
+  check(entry.is_stored, "load: expected stored records only, got compressed record '", name, "'");
+  check(!entry.is_encrypted, "load: expected plain records only, got encrypted record '", name,
+        "'");
   check(is_name_within(name), "load: expected a name of a record in the archive, got '", name, "'");
   check(header <= limit && limit - header >= kHeaderSize && size <= limit - header - kHeaderSize,
         "load: record '", name, "' reaches beyond its part of the file");

@@ -1,6 +1,6 @@
 #pragma once
-// Zip archives of stored records, as PyTorch's files are. Reading is strict: what a record claims
-// to be is compared with what the file holds before memory is allocated for it. Counterpart of
+// Zip archives of stored records, as PyTorch's files are. Reading is strict: the size that a record
+// claims is compared with the file before memory is allocated for it. Counterpart of
 // python/flambeau/serialization/_archive.py.
 #include <map>
 #include <vector>

@@ -83,8 +83,8 @@ Tensor implicit_grad(const Tensor& output) {
 }
 
 void check_given_grad(const Tensor& output, const Tensor& grad, size_t i) {
-  check(grad.sizes() == output.sizes(), "Mismatch in shape: grad_output[", i, "] is of shape ",
-        grad.sizes(), ", expected that of output ", i, ", ", output.sizes());
+  check(grad.sizes() == output.sizes(), "Mismatch in shape: expected grad_output[", i,
+        "] of the output's shape ", output.sizes(), ", got ", grad.sizes());
   check(is_complex_type(grad.dtype()) == is_complex_type(output.dtype()),
         "expected a gradient of the output's dtype (Mismatch in dtype), got ", grad.dtype(),
         " as grad_output[", i, "] of an output of ", output.dtype());
@@ -92,12 +92,12 @@ void check_given_grad(const Tensor& output, const Tensor& grad, size_t i) {
 
 // Edges and gradients of the outputs.
 Gradients make_roots(TensorList outputs, TensorList grads, std::vector<Edge>& roots) {
-  check(grads.empty() || grads.size() == outputs.size(), "got ", outputs.size(), " tensors and ",
-        grads.size(), " gradients");
+  check(grads.empty() || grads.size() == outputs.size(), "expected a gradient for each of ",
+        outputs.size(), " tensors, got ", grads.size());
   Gradients root_grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    check(requires_grad(outputs[i]), "element ", i,
-          " does not require grad: it is no leaf that does, and it does not have a grad_fn");
+    check(requires_grad(outputs[i]), "expected tensors that require grad, got element ", i,
+          ", which does not require grad and does not have a grad_fn");
     const bool given = i < grads.size() && grads[i].defined();
     if (given) check_given_grad(outputs[i], grads[i], i);
     root_grads.push_back(given ? grads[i] : implicit_grad(outputs[i]));
@@ -156,8 +156,8 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
       if (!captured[i].is_meta()) fill_with(captured[i], 0);
     }
     check(captured[i].defined() || options.allow_unused, "input ", i,
-          " appears to not have been used in the graph of the outputs; pass allow_unused=True to "
-          "get None for it");
+          " appears to not have been used in the graph of the outputs; with allow_unused=True its "
+          "gradient is None");
     result.push_back(std::move(captured[i]));
   }
   return result;

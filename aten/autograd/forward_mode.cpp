@@ -188,8 +188,7 @@ Tensor make_dual(const Tensor& tensor, const Tensor& tangent) {
               "Expected primal of a floating or complex dtype, got ", tensor.dtype());
   check(tensor.sizes() == tangent.sizes(), "expected a tangent of its tensor's size ",
         tensor.sizes(), ", got ", tangent.sizes());
-  check(!has_forward_grad_one(tensor),
-        "Expected a primal without tangent: the tensor is dual already");
+  check(!has_forward_grad_one(tensor), "Expected a primal without a tangent, got a dual tensor");
   Tensor dual = shallow_alias(tensor);
   share_history(dual, tensor);
   const bool fits = tangent.dtype() == tensor.dtype();

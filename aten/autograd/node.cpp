@@ -25,7 +25,7 @@ struct Graveyard {
 };
 thread_local constinit Graveyard graveyard;
 
-// Edges of expired nodes that wait until the node in progress on this thread has let go of its own.
+// Edges of expired nodes that wait until the node in progress on this thread has released its own.
 thread_local constinit std::vector<Edge>* loose_edges = nullptr;
 
 // Events of the profiler carry the number that the next node of their thread gets.

@@ -169,16 +169,17 @@ void detach_inplace(const Tensor& t) {
 
 void set_data(const Tensor& t, const Tensor& data) {
   check(answers_in_python(t) == answers_in_python(data),
-        "set_data: expected data of a class with __torch_dispatch__ if the tensor's class has one, "
-        "and else none (incompatible tensor type)");
+        "set_data: expected two classes with __torch_dispatch__ or two without, got one of each "
+        "(incompatible tensor type)");
   check(!t.impl()->wrapper() && !data.impl()->wrapper(),
-        "set_data: a tensor of a function transform cannot take over other memory");
+        "set_data: expected tensors outside of function transforms, got a tensor of a transform");
   check(is_sparse(t) == is_sparse(data), "set_data: expected data of the tensor's layout, got one ",
         "strided and one sparse tensor");
   check(t.device().type == data.device().type || !requires_grad(t),
         "set_data: expected a tensor of the same device type, got ", data.device());
   check(!requires_grad(t) || is_differentiable_type(data.dtype()),
-        "expected data of a floating or complex dtype, as the tensor requires gradients");
+        "set_data: expected a floating or complex dtype for a tensor that requires gradients, got ",
+        data.dtype());
   // The accumulator knows the old shape.
   if (AutogradMeta* meta = meta_of(t)) {
     const MetaLock lock(*meta);

@@ -306,8 +306,8 @@ intrusive_ptr<Node> grad_fn(const Tensor& t) {
 void check_inplace_grad(const Tensor& self, bool records) {
   if (self.impl()->is_inference()) {
     check(thread_state.inference_mode,
-          "Inplace update to inference tensor: expected inference mode; change a clone() made "
-          "outside");
+          "Inplace update to inference tensor: expected inference mode, got normal mode; change a "
+          "clone() instead");
     return;
   }
   if (!records || !thread_state.grad_enabled) return;

@@ -14,8 +14,9 @@ DimVector moved_dims(int64_t ndim, IntArrayRef source, IntArrayRef destination) 
   for (size_t i = 0; i < source.size(); ++i) {
     const auto from = static_cast<size_t>(wrap_dim(source[i], ndim));
     const auto to = static_cast<size_t>(wrap_dim(destination[i], ndim));
-    check(!taken[from], "movedim: repeated dim in source: ", source);
-    check(order[to] < 0, "movedim: repeated dim in destination: ", destination);
+    check(!taken[from], "movedim: expected each dim once in source, got repeated dim in ", source);
+    check(order[to] < 0, "movedim: expected each dim once in destination, got repeated dim in ",
+          destination);
     taken[from] = 1;
     order[to] = static_cast<int64_t>(from);
   }

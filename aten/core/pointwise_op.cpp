@@ -186,14 +186,15 @@ OutSpec pointwise_spec(const PointwiseOp& op, ArrayRef<Operand> operands) {
     check(fits, OtherDevice{op.name, placed ? placed->device() : Device(), o.tensor->device()});
     if (!placed || moves) placed = o.tensor;
   }
-  check(placed != nullptr, op.name, ": expected at least one tensor");
+  check(placed != nullptr, op.name, ": expected at least one tensor, got numbers only");
   spec.device = placed->device();
   spec.strides = strides_in_operand_order(operands, spec.sizes);
   return spec;
 }
 
 void store_params(const char* name, ArrayRef<Scalar> params, ScalarType compute, void* slots) {
-  check(params.size() <= kMaxParams, name, ": expected at most ", kMaxParams, " params");
+  check(params.size() <= kMaxParams, name, ": expected at most ", kMaxParams, " params, got ",
+        params.size());
   for (size_t i = 0; i < params.size(); ++i) {
     check_param(name, params[i], compute);
     params[i].store(compute, static_cast<char*>(slots) + 16 * i);

@@ -3,7 +3,7 @@
 namespace flambeau {
 namespace {
 
-// `lower` has less say: it counts only when its category is the higher one.
+// `lower` has the lower priority: it counts only if its category is the higher one.
 ScalarType combine(ScalarType higher, ScalarType lower) {
   if (higher == ScalarType::Undefined) return lower;
   if (is_complex_type(higher)) return higher;

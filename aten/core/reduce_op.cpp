@@ -36,7 +36,8 @@ namespace {
 void check_not_empty(const ReduceOp& op, IntArrayRef sizes, uint64_t mask, bool all) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] != 0 || !(mask >> d & 1)) continue;
-    check(!all, op.name, "(): Expected reduction dim for an input without elements: pass 'dim'");
+    check(!all, op.name,
+          "(): Expected reduction dim for an input without elements, got None as 'dim'");
     check_index(false, EmptyReduction{op.name, static_cast<int64_t>(d)});
   }
 }

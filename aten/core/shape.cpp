@@ -148,11 +148,14 @@ DimVector infer_size(IntArrayRef shape, int64_t numel) {
   size_t unknown = shape.size();
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == -1) {
-      check(unknown == shape.size(), "only one dimension can be -1");
+      check(unknown == shape.size(),
+            "expected -1 once at most (only one dimension can be inferred), "
+            "got shape ",
+            shape);
       unknown = d;
     } else {
-      check(shape[d] >= 0, "invalid shape dimension ", shape[d], " at index ", d, " of shape ",
-            shape);
+      check(shape[d] >= 0, "expected sizes of 0 or more, or -1, got invalid shape dimension ",
+            shape[d], " at index ", d, " of shape ", shape);
       empty |= shape[d] == 0;
       overflow |= __builtin_mul_overflow(known, shape[d], &known);
     }
@@ -162,10 +165,11 @@ DimVector infer_size(IntArrayRef shape, int64_t numel) {
   const bool infers = unknown != shape.size();
   const bool divides = infers ? (known == 0 ? numel == 0 : numel % known == 0) : known == numel;
   const bool fits = divides && !overflow;
-  check(fits, "shape ", shape, " has another number of elements: invalid for input of size ",
-        numel);
+  check(fits, "expected a shape of ", numel, " elements, got ", shape,
+        ", which is invalid for input of size ", numel);
   if (infers) {
-    check(known != 0, "cannot reshape no elements into ", shape, ": any size could stand for -1");
+    check(known != 0, "expected a shape without -1 for a tensor of 0 elements, got ", shape,
+          ": any size could replace -1");
     out[unknown] = numel / known;
   }
   return out;

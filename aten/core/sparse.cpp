@@ -63,7 +63,8 @@ void check_parts(const char* op, IntArrayRef sizes, const SparseParts& parts) {
         ": expected indices to be int64[sparse dimensions, entries], got ", indices);
   check(indices.is_cpu() && values.is_cpu(), op, ": expected indices and values on the CPU, got ",
         indices.device(), " and ", values.device());
-  check(!is_sparse(indices) && !is_sparse(values), op, ": expected strided indices and values");
+  check(!is_sparse(indices) && !is_sparse(values), op,
+        ": expected strided indices and values, got a tensor of layout sparse_coo");
   const size_t lead = static_cast<size_t>(parts.sparse_dim());
   check(values.dim() > 0 && sizes.size() == lead + static_cast<size_t>(values.dim()) - 1, op,
         ": expected as many sizes as dimensions of indices and values together (", lead, " + ",
@@ -137,7 +138,8 @@ void set_sparse_parts(const char* op, const Tensor& self, IntArrayRef sizes, Spa
   {
     const std::lock_guard lock(owners().mutex);
     SparseParts* const own = parts_of(self);
-    check(is_sparse(self) && own != nullptr, op, ": expected a tensor of layout sparse_coo");
+    check(is_sparse(self) && own != nullptr, op,
+          ": expected a tensor of layout sparse_coo, got a strided one");
     std::swap(*own, parts);
   }  // the old parts are released without the lock, which releasing a sparse storage takes
 }
@@ -145,7 +147,7 @@ void set_sparse_parts(const char* op, const Tensor& self, IntArrayRef sizes, Spa
 void require_sparse(const char* op, DispatchKeySet operands) {
   if (operands.has(kSparseKey)) return;
   fail(ErrorKind::NotImplemented, op,
-       ": not implemented for an out= of layout sparse_coo and strided operands");
+       ": expected a strided out= for strided operands, got one of layout sparse_coo");
 }
 
 void store_result(const char* op, const Tensor& target, const Tensor& result) {
@@ -174,8 +176,8 @@ std::vector<int64_t> sparse_positions(const char* op, const Tensor& indices, Int
   for (size_t d = 0; d < dims; ++d) {
     for (size_t i = 0; i < count; ++i) {
       const int64_t at = index[d * count + i];
-      check_index(at >= 0 && at < sizes[d], op, ": index ", at, " of entry ", i,
-                  " is out of range for dimension ", d, " of size ", sizes[d]);
+      check_index(at >= 0 && at < sizes[d], op, ": expected an index below ", sizes[d],
+                  " in dimension ", d, ", got ", at, " for entry ", i, " (out of range)");
       positions[i] = positions[i] * sizes[d] + at;
     }
   }

@@ -179,8 +179,8 @@ void copy_values(const Tensor& self, const Tensor& source) {
 
 void copy_into(const Tensor& self, const Tensor& source) {
   if (self.is_same(source)) return;
-  check(is_broadcastable_to(source.sizes(), self.sizes()), "copy_: a source ", source,
-        " does not expand to ", self);
+  check(is_broadcastable_to(source.sizes(), self.sizes()),
+        "copy_: expected a source that expands to ", self, ", got ", source);
   if (self.numel() == 0 || self.is_meta()) return;
   if (is_private(self) || is_private(source)) {
     make_writable(self);
@@ -260,7 +260,8 @@ Tensor cast_tensor(const Tensor& self, ScalarType dtype) {
 Scalar item_of(const Tensor& self) {
   check(self.numel() == 1, NotOneElement{self.numel()});
   check(!self.device().is_meta(),
-        "item: expected a tensor with data: Tensor.item() cannot be called on meta tensors");
+        "item: expected a tensor with data, got a meta tensor (Tensor.item() cannot be called on "
+        "meta tensors)");
   if (is_private(self)) return item_of(host_copy(self));
   check(self.is_cpu(), "item: expected a CPU tensor, got ", self.device());
   const Scalar stored = Scalar::load(self.dtype(), self.data());

@@ -41,13 +41,14 @@ FusedRecorder::FusedRecorder(std::vector<Tensor> inputs) : inputs_(std::move(inp
 }
 
 void FusedRecorder::start() {
-  check(!pointwise_recorder, "_FusedRecorder: expected a thread that records no group yet");
+  check(!pointwise_recorder,
+        "_FusedRecorder: expected a thread without a recorder, got one that records already");
   pointwise_recorder = this;
 }
 
 void FusedRecorder::stop() {
   check(pointwise_recorder == this,
-        "_FusedRecorder: expected to be left in the thread that entered it");
+        "_FusedRecorder: expected __exit__ in the thread of __enter__, got another thread");
   pointwise_recorder = nullptr;
 }
 
@@ -124,7 +125,8 @@ void FusedGroup::drop_unused_steps() {
 }
 
 void FusedGroup::check_inputs(ArrayRef<const Tensor*> inputs) const {
-  check(!pointwise_recorder, "_FusedGroup: expected a thread that records no group");
+  check(!pointwise_recorder,
+        "_FusedGroup: expected a thread without a recorder, got one that records");
   check_type(inputs.size() == inputs_.size(), "_FusedGroup: expected ", inputs_.size(),
              " inputs, got ", inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {

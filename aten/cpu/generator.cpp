@@ -58,7 +58,7 @@ void normal_blocks(float* data, int64_t n, float mean, float std) {
   random_loops().normal_blocks(n, data, mean, std);
 }
 
-// PyTorch's order of draws: whole blocks, then the last 16 elements afresh when n is no multiple.
+// PyTorch's order of draws: whole blocks, then the last 16 elements anew if n is not a multiple.
 template <typename T>
 void fill_normal_blocks(CpuGenerator& generator, T* out, int64_t n, T mean, T std) {
   generator.fill_uniform(out, n, T(0), T(1));

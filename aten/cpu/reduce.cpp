@@ -17,7 +17,7 @@ namespace flambeau {
 namespace {
 
 constexpr int64_t kPartCost = 2 * kSerialCost;  // of one thread's part in parallel_for
-// Elements of a fiber that are reduced without looking whether the work is to stop; rows likewise.
+// How many elements of a fiber, or rows, are reduced between two checks for an interrupt.
 constexpr int64_t kLongFiber = int64_t{1} << 26;
 constexpr int64_t kRowsPerCheck = 256;
 

@@ -32,9 +32,8 @@ Tensor unwritten(const Tensor& self, DispatchKeySet keys) {
 }
 
 void assign_out(const char* op, Tensor& out, const Tensor& result) {
-  check(result.layout() == out.layout(), op,
-        ": expected out= of the layout of the result, which is ",
-        result.layout() == Layout::Strided ? "strided" : "sparse_coo");
+  check(result.layout() == out.layout(), op, ": expected out= of the result's layout ",
+        result.layout() == Layout::Strided ? "strided, got sparse_coo" : "sparse_coo, got strided");
   OutSpec spec{DimVector(result.sizes()), {}, result.dtype(), result.device()};
   OutTarget target(op, out, spec, {&result});
   if (!result.is_meta()) copy_into(target.target(), result);

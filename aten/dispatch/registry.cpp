@@ -85,7 +85,8 @@ void set_kernel(OperatorEntry& op, DispatchKey key, void* unboxed) {
 
 void set_boxed_kernel(OperatorEntry& op, DispatchKey key, BoxedKernel kernel) {
   const std::lock_guard lock(registration_mutex());
-  check(!kernel || op.boxing_adapter, op.name, ": expected an operator that can be boxed");
+  check(!kernel || op.boxing_adapter, op.name,
+        ": expected an operator that can be boxed, got one that cannot");
   // A call that sees the adapter must find what it runs, so the order depends on the direction.
   void* const adapter = kernel ? op.boxing_adapter : nullptr;
   if (!kernel) publish(op.kernels[static_cast<int>(key)], adapter);
@@ -158,7 +159,7 @@ void run_boxed(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   // Another thread has put an unboxed kernel in the place of the boxed one since the call began.
   void* const kernel = op.kernel_at(key);
   check(kernel && kernel != op.boxing_adapter, op.name, ": expected a boxed kernel for ",
-        name_of(static_cast<DispatchKey>(key)));
+        name_of(static_cast<DispatchKey>(key)), ", got none");
   op.call_boxed(kernel, keys, stack);
 }
 
@@ -192,8 +193,8 @@ void call_boxed(const OperatorEntry& op, Stack& stack) {
 void call_boxed_at(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const int backend = (keys_of_stack(op, stack) & kBackendKeys).highest();
   check(!(keys & kBackendKeys).empty() && (keys & kBackendKeys).highest() == backend, op.name,
-        ": expected dispatch keys with the backend of its arguments, ",
-        name_of(static_cast<DispatchKey>(backend)));
+        ": expected dispatch keys with the backend of the arguments, ",
+        name_of(static_cast<DispatchKey>(backend)), ", got keys without it");
   redispatch_boxed(op, keys, stack);
 }
 

@@ -52,7 +52,7 @@ Row row_of(const BatchedCall& call, Stack& results) {
       row[i] = results[i].get<std::vector<Tensor>>();
     } else {
       check(results[i].is_none(), call.op.name,
-            ": vmap: a result that is no tensor may differ between entries");
+            ": vmap: a result that is not a tensor may differ between entries");
     }
   }
   return row;
@@ -85,8 +85,8 @@ void check_places(const BatchedCall& call, const std::vector<Row>& rows, size_t 
     const bool exists = call.layer.batch_size > 0;
     const bool same_memory = !exists || entry.storage().get() == wrapper->value.storage().get();
     check(entry.sizes() == target.sizes() && same_memory, call.op.name,
-          ": vmap: the sizes and the memory of a batched tensor stay, got ", entry.sizes(), " for ",
-          target.sizes());
+          ": vmap: expected a batched tensor to keep its memory and sizes ", target.sizes(),
+          ", got other memory or sizes ", entry.sizes());
   }
 }
 
@@ -94,8 +94,8 @@ void check_places(const BatchedCall& call, const std::vector<Row>& rows, size_t 
 void join_result(const BatchedCall& call, const std::vector<Row>& rows, size_t i, IValue& result) {
   size_t at = 0;
   for (const Row& row : rows) {
-    check(row[i].size() == rows.front()[i].size(), call.op.name,
-          ": vmap: the number of results differs between entries");
+    check(row[i].size() == rows.front()[i].size(), call.op.name, ": vmap: expected ",
+          rows.front()[i].size(), " results for each entry, got ", row[i].size());
   }
   each_tensor(result, [&](Tensor& t) {
     std::vector<Tensor> column;

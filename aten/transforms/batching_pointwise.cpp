@@ -14,7 +14,7 @@ struct Operand {
   Tensor* tensor;
   int64_t rank;  // without the batch dimension
   bool is_batched;
-  bool is_cast;  // has a say in the dtype and may be converted
+  bool is_cast;  // takes part in promotion and may be converted
 };
 
 // Bool, integer, real, complex.

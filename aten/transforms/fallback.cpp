@@ -1,4 +1,4 @@
-// What every operator does under function transforms: the front fallback hands a call to the
+// What every operator does under function transforms: the front fallback passes a call to the
 // innermost layer; the back fallback, which autograd's wrappers reach below themselves, leaves it.
 #include "aten/autograd/variable.h"
 #include "aten/transforms/batching.h"

@@ -118,7 +118,8 @@ Tensor restrided(const Tensor& value, const ViewGeometry& to) {
 // numbers.
 Tensor read_back(const Functional& view, const Tensor& value) {
   const OperatorEntry* inverse = view.call.op->traits->inverse;
-  check(inverse, view.call.op->name, ": expected a view that can be written to");
+  check(inverse, view.call.op->name,
+        ": expected a view that can be written to, got one that cannot");
   if (inverse->traits->functional) inverse = inverse->traits->functional;
   Stack stack;
   stack.push(IValue(value));

@@ -178,7 +178,7 @@ Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level) {
               batch_dim);
   check(!is_sparse(value), "vmap: expected strided tensors, got one of layout sparse_coo");
   const Layer& layer = layer_at(level);
-  check(layer.kind == LayerKind::Vmap, "transform level ", level, " is not a vmap");
+  check(layer.kind == LayerKind::Vmap, "expected the level of a vmap, got transform level ", level);
   const int64_t dim = batch_dim < 0 ? batch_dim + value.dim() : batch_dim;
   check_value(value.size(dim) == layer.batch_size, "expected dimension ", dim,
               " of the tensor to have the batch size ", layer.batch_size, ", got ",
@@ -188,7 +188,7 @@ Tensor make_batched(const Tensor& value, int64_t batch_dim, int64_t level) {
 
 Tensor make_tracked(const Tensor& value, int64_t level) {
   const Layer& layer = layer_at(level);
-  check(!keeps_modes(layer), "transform level ", level, " tracks no gradients");
+  check(!keeps_modes(layer), "expected the level of a gradient transform, got level ", level);
   return make_wrapper(value, borrowed(value), -1, layer);
 }
 
@@ -285,10 +285,11 @@ BelowLayer::BelowLayer() : layer_(innermost), inside_(thread_state) {
   check(layer_, "no transform is active on this thread");
   innermost = layer_->outer;
   if (keeps_modes(*layer_)) {
-    // Whether gradients are recorded is no matter of the layer: no_grad inside of it reaches out.
+    // Such a layer has no gradient modes of its own: no_grad inside it stays in effect below it.
     thread_state.included = layer_->outside.included;
   } else {
-    // Nor does it end at a gradient layer: what is constant inside is so for the layers around.
+    // no_grad inside a gradient layer also applies below it: what is constant inside is constant
+    // for the outer layers too.
     thread_state = layer_->outside;
     thread_state.grad_enabled &= inside_.grad_enabled;
     thread_state.forward_grad_enabled &= inside_.forward_grad_enabled;

@@ -63,8 +63,8 @@ void rename_private_device(std::string_view name) {
   std::copy(name.begin(), name.end(), copy);
   if (private_name.compare_exchange_strong(old, copy, std::memory_order_acq_rel)) return;
   delete[] copy;
-  check(name == old, "rename_privateuse1_backend: the name has already been set to '", old,
-        "', got '", name, "'");
+  check(name == old, "rename_privateuse1_backend: expected '", old,
+        "', as the name has already been set, got '", name, "'");
 }
 
 void note_private_module() { private_module.store(true, std::memory_order_release); }
@@ -80,7 +80,7 @@ void fail_no_backend(DeviceType t, ErrorKind otherwise) {
     case DeviceType::PrivateUse1:
       if (private_module.load(std::memory_order_acquire))
         fail(ErrorKind::NotImplemented, "device ", name_of(t),
-             ": its module is registered, but no allocator and no kernel that the call needs");
+             ": expected an allocator and a kernel for the call, got a registered module only");
       [[fallthrough]];
     case DeviceType::HPU:
       fail(ErrorKind::ModuleNotFound, "No module named 'flambeau.", name_of(t),
@@ -106,7 +106,7 @@ Device Device::parse(std::string_view text) {
     if (colon == std::string_view::npos) return Device(static_cast<DeviceType>(t));
     const int index = parse_index(text.substr(colon + 1));
     check(index >= 0, "Invalid device string: '", text,
-          "': expected a device index after the colon");
+          "': expected a device index after the colon, got another text");
     return Device(static_cast<DeviceType>(t), static_cast<int8_t>(index));
   }
   std::string known;

@@ -46,14 +46,14 @@ int chosen_isa() {
   if (!wanted) {
     int isa = best;
     while (isa >= 0 && !has_loops_for(static_cast<Isa>(isa))) --isa;
-    check(isa >= 0, "flambeau: this build has loops for ", compiled_names(),
-          " only, and the best level of this processor is ", kIsaNames[best]);
+    check(isa >= 0, "flambeau: expected a processor with one of the levels of this build (",
+          compiled_names(), "), got one whose best level is ", kIsaNames[best]);
     return isa;
   }
   for (int i = 0; i < kNumIsas; ++i) {
     if (std::string_view(wanted) != kIsaNames[i]) continue;
-    check(i <= best, "FLAMBEAU_CPU_ISA: this processor lacks ", wanted, ", its best level is ",
-          kIsaNames[best]);
+    check(i <= best, "FLAMBEAU_CPU_ISA: expected a level of at most ", kIsaNames[best],
+          ", the best of this processor, got ", wanted);
     check(has_loops_for(static_cast<Isa>(i)),
           "FLAMBEAU_CPU_ISA: expected one of the levels in this ", "build (", compiled_names(),
           "), got ", wanted);

@@ -41,7 +41,7 @@ bool overflows(double value) {
   } else if constexpr (std::is_integral_v<T>) {
     const double least = static_cast<double>(std::numeric_limits<T>::min());
     const double greatest = static_cast<double>(std::numeric_limits<T>::max());
-    const bool below = sizeof(T) == 8 ? value < greatest : value <= greatest;  // 2^63 is no int64
+    const bool below = sizeof(T) == 8 ? value < greatest : value <= greatest;  // 2^63 does not fit
     return !(below && value >= least);                                         // NaN overflows
   } else if constexpr (is_float8<T>) {
     return false;  // the type says what becomes of large numbers

@@ -135,7 +135,7 @@ void set_default_dtype(ScalarType t) {
 
 void fail_complex_of(ScalarType t) {
   fail(ErrorKind::Runtime, "Unknown Complex ScalarType for ", pytorch_name_of(t),
-       ": expected a floating type of two bytes or more");
+       ": expected a floating type of two bytes or more, got ", t);
 }
 
 void fail_dtype(const char* op, ScalarType got) {

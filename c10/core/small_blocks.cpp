@@ -45,7 +45,7 @@ void* pop(FreeBlock*& head, uint32_t& count) {
   return block;
 }
 
-// Unlike aligned_alloc, it takes sizes that are no multiples of the alignment. Null: no memory.
+// Unlike aligned_alloc, it takes sizes that are not multiples of the alignment. Null: no memory.
 void* aligned_block(size_t bytes) {
   void* p = nullptr;
   return posix_memalign(&p, 64, bytes) == 0 ? p : nullptr;

@@ -138,13 +138,14 @@ void StorageImpl::resize_on_device(size_t nbytes) {
 
 void StorageImpl::resize(size_t nbytes) {
   if (nbytes == nbytes_) return;
-  check(resizable(), "the storage is not resizable: ",
-        release_ ? "its memory is another library's"
-                 : "NumPy, DLPack or a memoryview holds its address");
+  check(resizable(), "expected a resizable storage, got one whose ",
+        release_ ? "memory belongs to another library"
+                 : "address is held by NumPy, DLPack or a memoryview",
+        " (storage that is not resizable)");
   if (device_.type == DeviceType::PrivateUse1) {
     resize_on_device(nbytes);
   } else if (!device_.is_meta()) {
-    check(device_.is_cpu(), "resizing a storage is only possible on the CPU, got device ", device_);
+    check(device_.is_cpu(), "expected a storage on the CPU to resize, got device ", device_);
     Allocator* allocator = allocator_of(device_.type);
     void* grown = allocator->allocate(nbytes);
     const size_t kept = std::min(nbytes, nbytes_);

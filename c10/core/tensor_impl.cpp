@@ -72,8 +72,8 @@ void* TensorImpl::no_data() const {
     if (void* const data = wrapper_data(*this)) return data;
   }
   check(numel_ == 0 || !wrapper_,
-        "vmap: .item() and its like cannot read elements of a batched Tensor, which stands for a "
-        "whole batch and has no single value");
+        "vmap: .item() and other reads of elements expect an unbatched Tensor, got a batched one, "
+        "which has a value per entry of the batch");
   check(numel_ == 0 || device_.type != DeviceType::PrivateUse1,
         "expected a tensor in the memory of the host, got one on ", device_, "; cpu() copies it");
   check(numel_ == 0, "Cannot access data pointer of a tensor on ", device_,

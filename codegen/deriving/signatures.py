@@ -76,7 +76,7 @@ def python_paths(op: Operator, form: Form, library: str = "") -> tuple[str, ...]
 
 
 def _weight(signature: Signature) -> tuple[int, int]:
-    """Tensors are tried before numbers, so that a 0-dim tensor keeps its history and is no index."""
+    """Tensors are tried before numbers, so that a 0-dim tensor keeps its history and is not an index."""
     required = [a.type for a in signature.args if a.default is None]
     return required.count(SCALAR), -required.count(TENSOR)
 

@@ -221,7 +221,7 @@ class _Parser:
                 return tuple(args)
             hint = "separate arguments by ', ' and close with ')'"
             if self.peek("="):
-                hint = "write the default without blanks: int dim=-1"
+                hint = "write the default without spaces: int dim=-1"
             self.expect(",", "between arguments", hint)
 
     def star(self, seen: bool) -> bool:

@@ -29,7 +29,7 @@ class BatchRole(Enum):
 
     PLAIN = "plain"  # is passed as it is; no tensor with a batch
     OPERAND = "operand"  # broadcasts behind the batch dimension
-    MASK = "mask"  # an operand without a say in the dtype
+    MASK = "mask"  # an operand that does not take part in promotion
     FRONT = "front"  # its batch dimension goes first
     ALIGN = "align"  # the same where ranks differ
     FOLD = "fold"  # the batch is merged into a dimension

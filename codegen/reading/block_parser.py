@@ -178,7 +178,7 @@ class BlockParser:
             return None
         if call.func.id not in keys.ERRORS:
             guess = did_you_mean(call.func.id, keys.ERRORS, "exceptions")
-            self._error(call.func, "FB0113", f"'{call.func.id}' is no exception here", guess)
+            self._error(call.func, "FB0113", f"'{call.func.id}' is not an exception here", guess)
             return None
         message = self._message(call.args[0], hint)
         return None if message is None else Raise(call.func.id, message)
@@ -265,7 +265,7 @@ class BlockParser:
         return Assign(tuple(assigned), types, expr)
 
     def _error_unless_known(self, target: ast.expr, known: bool) -> None:
-        """Report a target that is no name; other mistakes of an assignment have been reported."""
+        """Report a target that is not a name; other mistakes of an assignment have been reported."""
         targets = list(target.elts) if isinstance(target, ast.Tuple) else [target]
         other = next((node for node in targets if not isinstance(node, ast.Name)), None)
         if other is not None and not known:

@@ -223,7 +223,7 @@ def _let(draft: Draft, context: Context) -> tuple[tuple[str, Expr], ...] | None:
     for key, text in () if fields is None else fields.node.items:
         if not is_identifier(key.value) or key.value in (*variables, "acc", "count"):
             message = f"let: '{key.value}' cannot be a name here"
-            hint = "choose an identifier that is no argument, acc or count"
+            hint = "choose an identifier that is not an argument, acc or count"
             context.collector.add(key.position, "FB0108", message, hint, len(key.value))
         elif isinstance(text, Text):
             scope = context.scope(variables, draft, f"let {key.value} of {draft.name}")

@@ -113,7 +113,7 @@ def _without_name(declared: str) -> str:
 
 
 def normal_type(text: str) -> str:
-    """Spell equal types equally: blanks, namespaces, aliases, a const that is no part of the signature."""
+    """Spell equal types equally: spaces, namespaces, aliases, a const that is not part of the signature."""
     text = re.sub(r"\b(?:flambeau|c10)::|\[\[\w+\]\]", "", text)
     text = re.sub(r"\s+", " ", text).strip()
     text = re.sub(r" ?([&*<>,]) ?", r"\1", text)

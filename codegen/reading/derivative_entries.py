@@ -173,7 +173,7 @@ def report_missing(needed: Iterable[Draft], unclaimed: Sequence[Text], context: 
         group = "" if guess is None else f"stranger {guess}"
         if guess is not None:
             at = left.pop(guess).position
-            hint = f"{at.file}:{at.line} differentiates '{guess}', which is no operator: is it this one?"
+            hint = f"{at.file}:{at.line} differentiates '{guess}', which is not an operator: is it this one?"
         context.collector.add(draft.func.at(0), "FB0402", message, hint, len(draft.name), group=group)
 
 

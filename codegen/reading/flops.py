@@ -3,7 +3,7 @@
     flops: 2 * self.numel * mat2.shape[1]
     flops: {counter: 2 * self.numel * result.shape[1], profiler: self.numel, as: mm}
 
-An expression reads sizes, absence and arguments that are no tensors. It is evaluated where the tensors
+An expression reads sizes, absence and arguments that are not tensors. It is evaluated where the tensors
 themselves are gone: in the events of a profile, and in formulas of shapes.
 """
 
@@ -108,7 +108,7 @@ def _parse(
 
 def _faults(expr: Expr) -> Iterator[tuple[Position, str, str]]:
     """Yield what an expression needs beyond sizes: the position, what it does, and a remedy."""
-    sizes = "read sizes and arguments that are no tensors"
+    sizes = "read sizes and arguments that are not tensors"
     match expr:
         case Call(form=form):
             yield expr.position, f"calls {form}", sizes

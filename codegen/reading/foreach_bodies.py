@@ -37,7 +37,7 @@ def _checks(listed: Schema) -> Iterator[str]:
     first = next(arg.name for arg in lists if arg.type == _TENSORS)
     name = f"{listed.name.base}{'_' * listed.name.inplace}"
     yield f"if len({first}) == 0:"
-    yield f'    raise RuntimeError("{name}: expected one tensor or more.")'
+    yield f'    raise RuntimeError("{name}: expected one tensor or more, got none")'
     for arg in lists:
         if arg.name == first:
             continue

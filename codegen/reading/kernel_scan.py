@@ -182,6 +182,6 @@ def _check_strays(family: str, declared: Collection[str], sources: Sources, cont
         if in_ops and _BACKEND_SUFFIX.fullmatch(definition.name) and definition.name not in declared:
             message = f"kernel '{definition.name}' is declared by no entry of family {family}"
             hint = did_you_mean(definition.name, sorted(declared)) or "name it under `kernels:`, "
-            hint += " or move a function that is no kernel into an anonymous namespace"
+            hint += " or move a function that is not a kernel into an anonymous namespace"
             length = len(definition.name)
             context.collector.add(definition.position, "FB0502", message, hint.strip(), length)

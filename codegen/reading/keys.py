@@ -76,7 +76,7 @@ ENTRY: dict[str, Key] = {
     "scalars": Key("Lists of Tensor arguments that may be numbers, one overload each.", "lists"),
     "pointwise": Key("A scalar expression, or {switch: arg, cases: {value: expression}}.", "text|map"),
     "masks": Key(
-        "Operands that are truth values: bool or uint8, without a say in dtypes.", "list", (), ("pointwise",)
+        "Operands that are truth values: bool or uint8, without promotion.", "list", (), ("pointwise",)
     ),
     "reduce": Key("How fibers are reduced; see REDUCE.", "map"),
     "let": Key(

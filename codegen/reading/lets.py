@@ -60,7 +60,7 @@ def composite_lets(draft: Draft, context: Context) -> Lets | None:
     for key, text in () if fields is None else fields.node.items:
         if not is_identifier(key.value) or key.value in taken:
             message = f"let: '{key.value}' cannot be a name here"
-            hint = "choose an identifier that is no argument and no other name"
+            hint = "choose an identifier that is neither an argument nor another name"
             context.collector.add(key.position, "FB0108", message, hint, len(key.value))
             good = False
             continue

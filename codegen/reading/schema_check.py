@@ -108,7 +108,7 @@ class _Check:
                 continue
             unknown = [b for b in result.alias.before if b not in written and b != "*"]
             if unknown:
-                message = f"returned alias ({unknown[0]}) is no argument's"
+                message = f"returned alias ({unknown[0]}) is not an argument's"
                 hint = f"mark the argument that the result shares memory with: Tensor({unknown[0]}) self"
                 self.report(self._returns_offset(), "FB0203", message, hint)
         if kind == "view":

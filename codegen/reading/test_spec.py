@@ -185,11 +185,11 @@ def _check_error(exception: Text, pattern: Text, context: Context) -> None:
     for name in exception.value.split("|"):
         if name not in (*keys.ERRORS, "ZeroDivisionError"):
             hint = did_you_mean(name, keys.ERRORS, "exceptions")
-            message = f"errors: '{name}' is no exception of an operator"
+            message = f"errors: '{name}' is not an exception of an operator"
             context.collector.add(exception.position, "FB0113", message, hint, exception.length)
     try:
         re.compile(pattern.value)
     except re.error as error:
-        message = f"errors: the pattern is no regular expression: {error.msg}"
+        message = f"errors: the pattern is not a regular expression: {error.msg}"
         hint = "write a backslash before ( ) [ ] * + ? . that stand for themselves"
         context.collector.add(pattern.at(error.pos or 0), "FB0113", message, hint)

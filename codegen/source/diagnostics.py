@@ -33,7 +33,7 @@ CODES: dict[str, str] = {
     "FB0110": "test specification that tests nothing",
     "FB0111": "reference that does not resolve",
     "FB0112": "sample call that does not fit the schema",
-    "FB0113": "error that is no exception",
+    "FB0113": "error that is not an exception",
     "FB0114": "public operator without documentation",
     # FB02xx: schemas
     "FB0201": "broken schema syntax",

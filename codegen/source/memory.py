@@ -75,7 +75,7 @@ class Memory:
         return value
 
     def keep(self) -> None:
-        """Write what is new; a folder that cannot be written to is no mistake."""
+        """Write what is new; a folder that cannot be written to is not a mistake."""
         if not self._is_new:
             return
         facts = self._known if len(self._known) <= self._most else self._used

@@ -1,6 +1,6 @@
 """How the functions behind dispatcher entries are written: their bodies follow from the operator's kind.
 
-The runtime's drivers do the work; a body hands them the arguments.
+The runtime's drivers do the work; a body passes them the arguments.
 """
 
 from __future__ import annotations

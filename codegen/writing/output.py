@@ -95,7 +95,7 @@ def _state(folder: Path) -> Iterator[str]:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> Changes:
-    """Write what differs, remove what is no output any more."""
+    """Write what differs, remove what is not an output any more."""
     written: list[str] = []
     for path, text in files.items():
         target = folder / path

@@ -53,7 +53,7 @@ def summary(found: dict[str, str]) -> list[str]:
 def main() -> int:
     """Ask ninja without building."""
     ninja, folder = sys.argv[1:]
-    # By its whole name the file of rules is no target of its own, which a dry run would stop at.
+    # By its whole name the file of rules is not a target of its own, which a dry run would stop at.
     rules = str(Path(folder).resolve() / "build.ninja")
     command = [ninja, "-C", folder, "-f", rules, "-n", "-d", "explain"]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)

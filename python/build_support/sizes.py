@@ -19,7 +19,7 @@ PYTHON = frozenset((".py",))
 MOST_LINES_OF_A_FILE = 500  # docstrings are not counted
 MOST_LINES_WITH_DOCSTRINGS = 800
 MOST_LINES_OF_A_FUNCTION = 40
-# A run of so many lines of code that stands in two places is a repetition.
+# A run of this many lines of code that occurs twice is a repetition.
 LINES_OF_A_RUN = 8
 # Repeated lines in all that may be. Lower them when the count falls.
 MOST_REPEATED_LINES = {"C++": 40, "Python": 200}

@@ -332,7 +332,8 @@ DimVector ParsedArgs::int_list(int i) const {
   for (Py_ssize_t k = 0; k < n; ++k) {
     if (exceeds_64_bits(items[k])) [[unlikely]] {
       fail(ErrorKind::Type, "argument '", signature_->params[i].name,
-           "' failed to unpack the object at pos ", k + 1, ": expected an integer of 64 bits");
+           "' failed to unpack the object at pos ", k + 1,
+           ": expected an integer of 64 bits, got a larger one");
     }
     out.push_back(integer_from(items[k]));
   }
@@ -404,8 +405,9 @@ std::optional<Layout> ParsedArgs::optional_layout(int i) const {
   if (!has(i)) return std::nullopt;
   const Layout given = reinterpret_cast<LayoutObject*>(object(i))->value;
   if (given != Layout::Strided && given != Layout::SparseCoo) {
-    fail(ErrorKind::NotImplemented, "expected layout strided or sparse_coo: compressed sparse ",
-         "layouts (csr, csc, bsr, bsc) do not exist here");
+    fail(ErrorKind::NotImplemented, "expected layout strided or sparse_coo, got a compressed ",
+         "sparse layout (csr, csc, bsr, bsc), for which there are no tensors; to_sparse() returns "
+         "sparse_coo");
   }
   return given;
 }

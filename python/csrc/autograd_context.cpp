@@ -54,8 +54,8 @@ Gradients gradients_from(const FunctionNode& node, PyObject* values) {
   for (size_t i = 0; i < expected; ++i) {
     PyObject* value = PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i));
     if (!ctx.is_tensor_input[i]) {
-      check(value == Py_None, node.name(), ": backward returned a gradient at position ", i + 1,
-            ", where forward got no tensor; return None there");
+      check(value == Py_None, node.name(), ": expected backward to return None at position ", i + 1,
+            ", where forward got no tensor, got a gradient");
       continue;
     }
     check(value == Py_None || is_tensor(value), "function ", node.name(),
@@ -183,7 +183,7 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
     return wrap(tensors);
   });
 }
-// saved_tensors as a list; the context lets go of them unless the pass keeps the graph, so that a
+// saved_tensors as a list; the context releases them unless the pass keeps the graph, so that a
 // long backward can free each of them after its last use.
 PyObject* take_saved(PyObject* self, PyObject*) {
   const Ref saved(get_saved_tensors(self, nullptr));

@@ -125,10 +125,10 @@ Ref finish_output(const FunctionCall& call, PyObject* output, uint32_t i, int64_
   if (is_input && is_dirty) {
     autograd::check_inplace_grad(t, true);
     check(outputs == 1 || !autograd::is_view(t), call.node->name(),
-          ": a Function that changes a view in place returns that view alone; return its clone() "
-          "beside further Tensors");
+          ": expected one output of a Function that changes a view in place, got ", outputs,
+          "; return a clone() of the view together with other Tensors");
     check(i == call.node->num_outputs(), call.node->name(),
-          ": expected outputs marked as dirty to come first in order");
+          ": expected outputs marked as dirty before other outputs, got one after them");
     autograd::rebase_history(t, call.node);
     return Ref::share(output);
   }
@@ -163,8 +163,8 @@ void check_dirty_are_outputs(const FunctionCall& call, PyObject* outputs) {
   for (Py_ssize_t i = 0; dirty && call.node && i < PyTuple_GET_SIZE(dirty); ++i) {
     PyObject* item = PyTuple_GET_ITEM(dirty, i);
     check(!holds(call.arguments, item) || holds(outputs, item), call.node->name(),
-          ": forward marked a tensor as dirty and did not return it; what it changes in place must "
-          "be among its outputs");
+          ": expected forward to return the tensors that it marked as dirty, got outputs without "
+          "one of them");
   }
 }
 

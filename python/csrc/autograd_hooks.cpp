@@ -84,7 +84,7 @@ struct PythonAccumulateHook final : autograd::AccumulateHook {
     check_type(result.get() == Py_None || is_tensor(result.get()),
                "hook: expected None, but hook returned '", type_name(result.get()), "'");
     check(result.get() == Py_None,
-          "register_post_accumulate_grad_hook: expected None from the hook");
+          "register_post_accumulate_grad_hook: expected None from the hook, got a Tensor");
   }
   Held function;
 };

@@ -70,8 +70,9 @@ std::vector<autograd::Edge> edges_from(PyObject* pairs) {
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "O!I", node_type, &node, &output_nr))
       throw PythonError();
     edges.push_back({node_of(node), output_nr});
-    check_index(output_nr < edges.back().function->num_outputs(), "GradientEdge: node ",
-                edges.back().function->name(), " has no output ", output_nr);
+    check_index(output_nr < edges.back().function->num_outputs(),
+                "GradientEdge: expected an output_nr below ", edges.back().function->num_outputs(),
+                " for node ", edges.back().function->name(), ", got ", output_nr);
   }
   return edges;
 }
@@ -121,9 +122,8 @@ PyObject* increment_version(PyObject*, PyObject* o) {
     check_type(is_tensor(o), "increment_version: expected a Tensor, got ", Py_TYPE(o)->tp_name);
     TensorImpl& impl = *tensor_of(o).impl();
     check(!impl.is_inference() || thread_state.inference_mode,
-          "increment_version: Inplace update to inference tensor: expected inference mode; change "
-          "a clone() made "
-          "outside");
+          "increment_version: Inplace update to inference tensor: expected inference mode, got "
+          "normal mode; change a clone() instead");
     if (!impl.is_inference()) impl.bump_version();
     return wrap_none();
   });

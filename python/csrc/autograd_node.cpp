@@ -140,7 +140,8 @@ PyObject* register_prehook(PyObject* self, PyObject* function) {
 // node(*gradients): its formula alone.
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    check_type(!kwargs || PyDict_GET_SIZE(kwargs) == 0, "Node: takes no keyword arguments");
+    check_type(!kwargs || PyDict_GET_SIZE(kwargs) == 0,
+               "Node: expected no keyword arguments, got some");
     const intrusive_ptr<Node> node = node_of(self);
     Gradients grads;
     for (Tensor& t : tensors_from(args, "Node")) grads.push_back(std::move(t));
@@ -152,7 +153,7 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   });
 }
 
-// Fields that a node keeps are no attributes of its type: nodes of one name may keep different
+// Fields that a node keeps are not attributes of its type: nodes of one name may keep different
 // ones.
 PyObject* get_attribute(PyObject* self, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(self, name);

@@ -53,7 +53,7 @@ PyObject* push(PyObject*, PyObject* args) {
 
 PyObject* pop(PyObject*, PyObject*) {
   return guarded([&] {
-    check(!pairs.empty(), "_pop_saved_tensors_hooks: no hooks are in force");
+    check(!pairs.empty(), "_pop_saved_tensors_hooks: expected active hooks, got none");
     const HookPair last = pairs.back();
     pairs.pop_back();
     if (pairs.empty()) autograd::saved_tensor_hook_factory = nullptr;

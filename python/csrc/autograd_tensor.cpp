@@ -70,8 +70,8 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
     check(value && PyBool_Check(value), "requires_grad: expected a bool, got ",
           value ? Py_TYPE(value)->tp_name : "nothing");
     check(autograd::is_leaf(tensor_of(self)),
-          "requires_grad: only requires_grad flags of leaf variables can be assigned; detach() "
-          "gives a leaf");
+          "requires_grad: expected a leaf tensor (you can only change requires_grad flags of leaf "
+          "variables), got a computed one; detach() returns a leaf");
     autograd::set_requires_grad(tensor_of(self), value == Py_True);
     return 0;
   });
@@ -92,7 +92,9 @@ PyObject* get_retains_grad(PyObject* self, void*) {
 PyObject* get_version(PyObject* self, void*) {
   return guarded([&] {
     const TensorImpl& impl = *tensor_of(self).impl();
-    check(!impl.is_inference(), "_version: Inference tensors do not track versions");
+    check(!impl.is_inference(),
+          "_version: expected a tensor that tracks versions, got an inference tensor "
+          "(Inference tensors do not track version counter)");
     return wrap(static_cast<int64_t>(impl.version()));
   });
 }
@@ -130,15 +132,18 @@ void parse_backward(BackwardArguments& a, PyObject* const* args, Py_ssize_t narg
                     PyObject* kwnames) {
   PyObject** const slots[] = {&a.gradient, &a.retain_graph, &a.create_graph, &a.inputs};
   static constexpr const char* kNames[] = {"gradient", "retain_graph", "create_graph", "inputs"};
-  check_type(nargs <= 4, "backward(): takes at most 4 arguments, got ", nargs);
+  check_type(nargs <= 4, "backward(): expected at most 4 arguments, got ", nargs);
   for (Py_ssize_t i = 0; i < nargs; ++i) *slots[i] = args[i];
   const Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   for (Py_ssize_t k = 0; k < keywords; ++k) {
     PyObject* name = PyTuple_GET_ITEM(kwnames, k);
     Py_ssize_t i = 0;
     while (i < 4 && PyUnicode_CompareWithASCIIString(name, kNames[i]) != 0) ++i;
-    check_type(i < 4 && i >= nargs, "backward(): got an unexpected or repeated keyword argument '",
-               PyUnicode_AsUTF8(name), "'");
+    check_type(
+        i < 4 && i >= nargs,
+        "backward(): expected each of its keyword arguments once, got an unexpected or repeated "
+        "keyword argument '",
+        PyUnicode_AsUTF8(name), "'");
     *slots[i] = args[nargs + k];
   }
 }

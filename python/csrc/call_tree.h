@@ -39,7 +39,7 @@ class CallTree {
   std::vector<Ref> keep(const std::vector<int32_t*>& used);
 
   const std::vector<Call>& calls() const { return calls_; }
-  // Whether so many calls were added that `keep` is worth its time.
+  // Whether enough calls were added for `keep` to be worth its time.
   bool is_due() const { return calls_.size() >= most_; }
 
  private:

@@ -28,13 +28,14 @@ DimVector sizes_of(PyObject* data) {
     const Py_ssize_t n = PySequence_Size(o.get());
     if (n < 0) throw PythonError();
     sizes.push_back(n);
-    check_value(sizes.size() <= kMostDims, "new(): too many dimensions '", type_name(o.get()), "'");
+    check_value(sizes.size() <= kMostDims, "new(): expected at most ", kMostDims,
+                " dimensions, got too many dimensions '", type_name(o.get()), "'");
     if (n == 0) break;
     Ref first(PySequence_GetItem(o.get(), 0));
     if (!first) {
       PyErr_Clear();
-      fail(ErrorKind::Value, "cannot tell the shape of an object of type '", type_name(o.get()),
-           "': it has a length but no item 0");
+      fail(ErrorKind::Value, "new(): expected a sequence, got an object of type '",
+           type_name(o.get()), "' with a length but without item 0");
     }
     o = std::move(first);
   }
@@ -61,7 +62,8 @@ ScalarType dtype_of_items(PyObject* sequence) {
   ScalarType found = ScalarType::Undefined;
   for (Py_ssize_t i = 0; i < n; ++i) {
     const Ref item = Ref::checked(PySequence_GetItem(sequence, i));
-    check_type(item.get() != sequence, "new(): a sequence that holds itself has no shape");
+    check_type(item.get() != sequence,
+               "new(): expected a finite sequence, got one that contains itself");
     const ScalarType own = dtype_of(item.get());
     found = found == ScalarType::Undefined || found == own ? own : promote_types(found, own);
   }
@@ -73,14 +75,14 @@ ScalarType dtype_of(PyObject* o) {
   if (PyBool_Check(o)) return ScalarType::Bool;
   if (PyLong_CheckExact(o)) return ScalarType::Int64;
   if (is_tensor(o)) return tensor_of(o).dtype();
-  check_type(!is_text(o), "new(): invalid data type '", type_name(o), "'");
+  check_type(!is_text(o), "new(): expected numbers, got invalid data type '", type_name(o), "'");
   if (is_numpy_scalar(o) || is_ndarray(o)) return dtype_of_numpy(o);
   if (PyFloat_Check(o)) return default_dtype();
   if (PyLong_Check(o)) return ScalarType::Int64;
   if (PyComplex_Check(o)) return default_complex_dtype();
   if (PySequence_Check(o)) return dtype_of_items(o);
-  fail(ErrorKind::Runtime, "Could not infer dtype of ", type_name(o),
-       ": expected numbers, tensors, arrays or sequences of them");
+  fail(ErrorKind::Runtime, "new(): expected numbers, tensors, arrays or sequences of them, got '",
+       type_name(o), "' (Could not infer dtype of ", type_name(o), ")");
 }
 
 // --- values --------------------------------------------------------------------------------------
@@ -106,16 +108,22 @@ Scalar whole_number(PyObject* o, ScalarType dtype) {
     if (!PyErr_Occurred()) return static_cast<uint64_t>(large);
     PyErr_Clear();
   }
-  fail(ErrorKind::Value, "Overflow when unpacking long long: the integer does not fit ", dtype);
+  fail(ErrorKind::Value, "new(): expected an integer that fits ", dtype,
+       ", got a larger one (Overflow when unpacking long long)");
 }
 
 Scalar value_of_tensor(const Tensor& t, ScalarType dtype) {
   if (is_integral_type(dtype, false)) {
     check_type(t.numel() == 1 && is_integral_type(t.dtype(), true),
-               "new(): only integer tensors of one element can become an integer, got ", t.dtype());
+               "new(): expected an integer tensor of one element (only integer tensors of a single "
+               "element can be converted to an index), got ",
+               t.dtype());
   }
-  check_value(t.numel() == 1,
-              "new(): only one element tensors become Python scalars; stack() joins tensors");
+  check_value(
+      t.numel() == 1,
+      "new(): expected tensors of one element (only one element tensors can be converted to "
+      "Python scalars), got ",
+      t.numel(), "; use stack() to join tensors");
   return read_item(t);
 }
 
@@ -182,7 +190,8 @@ Tensor number_from_numpy(PyObject* number, ScalarType dtype, Device device) {
 }  // namespace
 
 Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device) {
-  check_type(!is_text(data), "new(): invalid data type '", type_name(data), "'");
+  check_type(!is_text(data), "new(): expected numbers, got invalid data type '", type_name(data),
+             "'");
   if (is_numpy_number(data)) return number_from_numpy(data, dtype, device);
   if (is_tensor(data) || is_ndarray(data)) {
     const Tensor source = is_tensor(data) ? resolved(tensor_of(data)) : tensor_over_array(data);

@@ -64,10 +64,12 @@ bool is_subclass_of_all(PyObject* type, PyObject* types) {
 PyObject* default_of_python(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guarded([&] {
     check_type(count == 5 && PyType_Check(args[0]),
-               "__torch_function__: expected a class, a function, classes and arguments");
+               "__torch_function__: expected a class, a function, classes and arguments, got ",
+               count, " values");
     const Ref positional = Ref::checked(PySequence_Tuple(args[3]));
     PyObject* const named = args[4] == Py_None ? nullptr : args[4];
-    check_type(!named || PyDict_Check(named), "__torch_function__: expected kwargs to be a dict");
+    check_type(!named || PyDict_Check(named), "__torch_function__: expected a dict as kwargs, got ",
+               named ? Py_TYPE(named)->tp_name : "None");
     return default_override(reinterpret_cast<PyTypeObject*>(args[0]), args[1], args[2],
                             positional.get(), named)
         .release();

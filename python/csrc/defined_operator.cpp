@@ -131,8 +131,10 @@ void check_unaliased(const DefinedOperator& op, PyObject* const* values, PyObjec
   visit_tensor_values(result, [&](const Tensor& t) {
     const bool is_shared = std::any_of(
         seen.begin(), seen.end(), [&](const Tensor& other) { return shares_memory(t, other); });
-    check(!is_shared, op.name,
-          ": a result must not share memory with an argument or result; clone it");
+    check(
+        !is_shared, op.name,
+        ": expected results with memory of their own, got one that shares memory with an argument "
+        "or another result; clone it");
     seen.push_back(t);
   });
 }

@@ -99,8 +99,9 @@ ScalarType scalar_type_of_dl(DLDataType wanted) {
     if (mine.code == wanted.code && mine.bits == wanted.bits && mine.lanes == wanted.lanes)
       return t;
   }
-  fail(ErrorKind::Runtime, "from_dlpack: unsupported dtype (code ", int64_t{wanted.code}, ", bits ",
-       int64_t{wanted.bits}, ", lanes ", int64_t{wanted.lanes}, ")");
+  fail(ErrorKind::Runtime, "from_dlpack: expected a dtype of flambeau, got an unsupported dtype ",
+       "(code ", int64_t{wanted.code}, ", bits ", int64_t{wanted.bits}, ", lanes ",
+       int64_t{wanted.lanes}, ")");
 }
 
 [[noreturn]] void fail_export(const char* reason) {
@@ -159,7 +160,8 @@ Tensor tensor_of_capsule(PyObject* capsule) {
   const DLTensor& dl = managed->dl_tensor;
   check(dl.device.device_type == kDLCPU, "from_dlpack: expected memory of the host, got DLPack ",
         "device type ", int64_t{dl.device.device_type});
-  check(dl.ndim >= 0 && (dl.ndim == 0 || dl.shape), "from_dlpack: the capsule has no shape");
+  check(dl.ndim >= 0 && (dl.ndim == 0 || dl.shape),
+        "from_dlpack: expected a capsule with a shape, got one without");
   const ScalarType dtype = scalar_type_of_dl(dl.dtype);
   const DimVector sizes(IntArrayRef(dl.shape, static_cast<size_t>(dl.ndim)));
   numel_of(sizes);
@@ -167,7 +169,7 @@ Tensor tensor_of_capsule(PyObject* capsule) {
                                 ? DimVector(IntArrayRef(dl.strides, static_cast<size_t>(dl.ndim)))
                                 : contiguous_strides(sizes);
   for (const int64_t s : strides)
-    check(s >= 0, "from_dlpack: negative strides are not supported, got ", s);
+    check(s >= 0, "from_dlpack: expected strides of 0 or more, got ", s);
   char* data = static_cast<char*>(dl.data);
   if (data) data += dl.byte_offset;
   checked(PyCapsule_SetName(capsule, Managed::kUsed));  // its memory is ours from here on
@@ -221,9 +223,10 @@ PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule) {
   return guarded([&]() -> PyObject* {
     if (PyCapsule_IsValid(capsule, DLManagedTensorVersioned::kFresh))
       return wrap(tensor_of_versioned(capsule));
-    check(PyCapsule_IsValid(capsule, DLManagedTensor::kFresh),
-          "from_dlpack: expected an object with __dlpack__, or a capsule that was not consumed "
-          "before: each one can be used once");
+    check(
+        PyCapsule_IsValid(capsule, DLManagedTensor::kFresh),
+        "from_dlpack: expected an object with __dlpack__ or an unused capsule, got another object "
+        "or a capsule that was consumed before");
     return wrap(tensor_of_capsule<DLManagedTensor>(capsule));
   });
 }

@@ -46,7 +46,7 @@ SmallVector<const Tensor*, 16> tensors_in(const char* what, PyObject* list) {
 PyObject* call_group(PyObject* self, PyObject* const* values, size_t flags, PyObject* names) {
   return guarded([&]() -> PyObject* {
     check_type(!names || PyTuple_GET_SIZE(names) == 0,
-               "_FusedGroup: expected no keyword arguments");
+               "_FusedGroup: expected no keyword arguments, got some");
     SmallVector<const Tensor*, 16> inputs;
     int64_t largest = 0;
     for (Py_ssize_t i = 0; i < PyVectorcall_NARGS(flags); ++i) {

@@ -48,7 +48,7 @@ struct Step {
   Kind kind;
   size_t value = 0;     // of the values before: what is read from or compared
   Ref object;           // a name, a key, what is expected
-  int64_t number = -1;  // `object` as an integer that is no bool; -1: it is none, or negative
+  int64_t number = -1;  // `object` as an integer that is not a bool; -1: it is none, or negative
   Remembered remembered;
   const TensorFacts* tensor = nullptr;  // of `object`
   std::vector<size_t> values;           // Same, Distinct: which ones
@@ -149,7 +149,7 @@ int has_keys(Step& step, PyObject* mapping) {
   const bool expects_none = PyTuple_GET_SIZE(step.object.get()) == 0;
   if (is_dict_or_ordered(mapping) && (expects_none || PyDict_GET_SIZE(mapping) == 0))
     return expects_none && PyDict_GET_SIZE(mapping) == 0;
-  // The order of an OrderedDict is no part of its dict's state.
+  // The order of an OrderedDict is not part of its dict's state.
   const bool is_plain = is_plain_dict(mapping);
   if (is_plain && step.remembered.of_dict(mapping)) return 1;
   const Ref keys(PySequence_Tuple(mapping));
@@ -274,7 +274,7 @@ Kind kind_named(PyObject* name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (PyUnicode_CompareWithASCIIString(name, kNames[i]) == 0) return static_cast<Kind>(i);
   }
-  fail(ErrorKind::Value, "_Guards: expected the name of a step");
+  fail(ErrorKind::Value, "_Guards: expected the name of a step, got another value");
 }
 
 size_t place_from(PyObject* o, size_t count) {
@@ -295,12 +295,14 @@ std::vector<size_t> places_from(PyObject* o, size_t count) {
 Step step_from(PyObject* given, size_t count) {
   check_type(PyTuple_CheckExact(given) && PyTuple_GET_SIZE(given) == 3 &&
                  PyUnicode_Check(PyTuple_GET_ITEM(given, 0)),
-             "_Guards: expected steps of a name, a value and an object");
+             "_Guards: expected steps of a name, a value and an object, got ",
+             Py_TYPE(given)->tp_name);
   PyObject* const object = PyTuple_GET_ITEM(given, 2);
   Step step{.kind = kind_named(PyTuple_GET_ITEM(given, 0))};
   if (step.kind != Kind::Constant) step.value = place_from(PyTuple_GET_ITEM(given, 1), count);
   if (step.kind == Kind::Same || step.kind == Kind::Distinct || step.kind == Kind::Keys)
-    check_type(PyTuple_CheckExact(object), "_Guards: expected a tuple");
+    check_type(PyTuple_CheckExact(object), "_Guards: expected a tuple, got ",
+               Py_TYPE(object)->tp_name);
   if (step.kind == Kind::Same || step.kind == Kind::Distinct) {
     step.values = places_from(object, count);
     check_value(step.kind != Kind::Same || step.values.size() == 1,
@@ -308,7 +310,7 @@ Step step_from(PyObject* given, size_t count) {
     return step;
   }
   check_type(step.kind != Kind::Attribute || PyUnicode_Check(object),
-             "_Guards: expected a name of an attribute");
+             "_Guards: expected the name of an attribute, got ", Py_TYPE(object)->tp_name);
   step.object = Ref::share(object);
   if (step.kind == Kind::Attribute) {
     PyObject* name = step.object.release();
@@ -321,7 +323,8 @@ Step step_from(PyObject* given, size_t count) {
     step.number = overflow != 0 ? -1 : std::max<int64_t>(number, -1);
   }
   if (step.kind == Kind::Tensor) {
-    check_type(Py_TYPE(object) == tensor_guard_type, "_Guards: expected a _TensorGuard");
+    check_type(Py_TYPE(object) == tensor_guard_type, "_Guards: expected a _TensorGuard, got ",
+               Py_TYPE(object)->tp_name);
     step.tensor = reinterpret_cast<TensorGuardObject*>(object)->facts;
   }
   return step;

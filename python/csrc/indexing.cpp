@@ -102,8 +102,8 @@ class Indexer {
   void apply_all(PyObject** items, Py_ssize_t n) {
     int64_t used = 0;
     for (Py_ssize_t i = 0; i < n; ++i) used += dims_used(items[i]);
-    check_index(used <= result.dim(), "indexing: too many indices: the tensor has ", result.dim(),
-                " dimensions");
+    check_index(used <= result.dim(), "indexing: too many indices: expected at most ", result.dim(),
+                ", the number of dimensions, got ", used);
     const int64_t free = result.dim() - used;
     for (Py_ssize_t i = 0; i < n; ++i) apply_one(items[i], free);
   }
@@ -126,15 +126,15 @@ class Indexer {
       tensor(tensor_from_index(o));
     } else {
       fail(ErrorKind::Index,
-           "expected integers, slices, ..., None or tensors of integers or bool as indices, got ",
+           "indexing: expected integers, slices, ..., None or tensors of integers or bool, got ",
            Py_TYPE(o)->tp_name);
     }
   }
 
   // Not after a second ellipsis.
   void check_place() const {
-    check_index(dim_ < result.dim(),
-                "indexing: too many indices: one stands behind all dimensions");
+    check_index(dim_ < result.dim(), "indexing: too many indices: expected at most ", result.dim(),
+                ", got more");
   }
 
   void select(int64_t i) {
@@ -156,7 +156,7 @@ class Indexer {
   void slice(PyObject* o) {
     const auto* s = reinterpret_cast<PySliceObject*>(o);
     const int64_t step = bound(s->step, 1);
-    check_value(step > 0, "slice: expected a step above 0");
+    check_value(step > 0, "slice: expected a step above 0, got ", step);
     check_place();
     const int64_t size = result.size(dim_);
     const int64_t start = bound(s->start, 0);
@@ -203,8 +203,8 @@ Tensor value_like(const Tensor& self, PyObject* value) {
   if (is_number(value)) {
     const Scalar number = scalar_from(value);
     check(!number.is_complex() || is_complex_type(self.dtype()) || number.to_complex().imag() == 0,
-          "__setitem__: a complex value cannot be converted to ", self.dtype(),
-          " without overflow of its imaginary part");
+          "__setitem__: expected a real value for ", self.dtype(),
+          ", got a complex one, which cannot be converted without overflow");
     return adopted_by_mode(scalar_tensor(number, self.dtype(), device), self.device());
   }
   return adopted_by_mode(tensor_from_data(value, self.dtype(), device), self.device());
@@ -216,9 +216,10 @@ PyObject* get_item(PyObject* self, PyObject* index) {
   return guarded_infix("__getitem__", self, index, [&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
     if (PyLong_CheckExact(index)) {
-      check_index(
-          t.dim() > 0,
-          "__getitem__: invalid index: a 0-dim tensor holds one number, which item() gives");
+      check_index(t.dim() > 0,
+                  "__getitem__: expected a tensor with dimensions, got invalid index of a 0-dim "
+                  "tensor; use "
+                  "item() to read its number");
       const int64_t i = integer_from(index);
       check_index(i >= -t.size(0) && i < t.size(0), OutOfBounds{i, 0, t.size(0)});
       return wrap(ops::select_int::call(t, 0, i));
@@ -234,9 +235,10 @@ PyObject* get_item(PyObject* self, PyObject* index) {
 
 int set_item(PyObject* self, PyObject* index, PyObject* value) {
   return guarded_int([&] {
-    check_type(value != nullptr, "__delitem__: items of a Tensor cannot be deleted");
+    check_type(value != nullptr, "__delitem__: expected a container, got a Tensor, whose items ",
+               "cannot be deleted");
     check_type(!is_sparse(tensor_of(self)),
-               "__setitem__: cannot assign to elements of a sparse tensor: make one with "
+               "__setitem__: expected a strided tensor, got a sparse one; make a new one with "
                "sparse_coo_tensor");
     Indexer indexer(tensor_of(self));
     indexer.apply(index);

@@ -36,8 +36,8 @@ ScalarType from_array_type(PyObject* typestr) {
                 "'; convert it with astype(dtype.newbyteorder('='))");
     return static_cast<ScalarType>(i);
   }
-  fail(ErrorKind::Type, "can't convert an array of type '", text,
-       "': expected bool, an integer, floating or complex type");
+  fail(ErrorKind::Type, "from_numpy: expected an array of bools, integers, floating or complex ",
+       "numbers, got type '", text, "' (can't convert it)");
 }
 
 void check_exportable(const Tensor& t, const char* what) {
@@ -121,7 +121,8 @@ PyObject* array_interface(PyObject* self, PyObject*) {
     check_exportable(tensor_of(self), "numpy()");
     const Tensor& t = readable(self);
     const char* type = kForeign[index_of(t.dtype())].array;
-    check_type(type != nullptr, "numpy: Got unsupported ScalarType ", t.dtype());
+    check_type(type != nullptr,
+               "numpy: expected a dtype that NumPy has, got unsupported ScalarType ", t.dtype());
     const auto width = static_cast<int64_t>(element_size(t.dtype()));
     Ref shape = Ref::checked(PyTuple_New(t.dim()));
     Ref strides = Ref::checked(PyTuple_New(t.dim()));
@@ -151,9 +152,8 @@ DimVector element_strides(PyObject* bytes, int64_t width) {
     check_value(step >= 0,
                 "from_numpy: expected strides of 0 or more, got a negative one; pass a copy() of "
                 "the array");
-    check_value(step % width == 0,
-                "from_numpy: expected strides in multiples of the element size; pass a copy() of "
-                "the array");
+    check_value(step % width == 0, "from_numpy: expected strides in multiples of the element size ",
+                width, ", got ", step, "; pass a copy() of the array");
     step /= width;
   }
   return steps;
@@ -179,7 +179,8 @@ ArrayMemory memory_of(PyObject* array) {
   const auto width = static_cast<int64_t>(element_size(dtype));
   const DimVector steps =
       strides && strides != Py_None ? element_strides(strides, width) : contiguous_strides(sizes);
-  check_value(steps.size() == sizes.size(), "from_numpy: expected as many strides as sizes");
+  check_value(steps.size() == sizes.size(), "from_numpy: expected as many strides as sizes, got ",
+              steps.size(), " and ", sizes.size());
   void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
   if (!address && PyErr_Occurred()) throw PythonError();
   const bool read_only = checked(PyObject_IsTrue(PyTuple_GET_ITEM(data, 1))) == 1;
@@ -302,8 +303,8 @@ View view_of(PyObject* source) {
     PyErr_Clear();
     if (PyObject_GetBuffer(source, view.get(), PyBUF_SIMPLE) < 0) {
       PyErr_Clear();
-      fail(ErrorKind::Runtime, "could not retrieve buffer: the memory of ",
-           Py_TYPE(source)->tp_name, " is not contiguous, or it is in use");
+      fail(ErrorKind::Runtime, "frombuffer: could not retrieve buffer: expected contiguous memory ",
+           "that is not in use, got ", Py_TYPE(source)->tp_name);
     }
   }
   return View(view.release());
@@ -316,8 +317,8 @@ int64_t count_in(const Py_buffer& view, int64_t count, int64_t offset, int64_t w
               " bytes and count=", count);
   check_value(offset >= 0 && left > 0, "frombuffer: expected an offset inside of the buffer of ",
               length, " bytes, got ", offset);
-  check_value(count > 0 || left % width == 0, "frombuffer: the ", left,
-              " bytes from the offset on do not divide into elements of size ", width);
+  check_value(count > 0 || left % width == 0, "frombuffer: expected a multiple of ", width,
+              " bytes, the element size, after the offset, got ", left);
   if (count < 0) return left / width;
   check_value(count <= left / width, "frombuffer: expected at most ", left / width,
               " elements after an offset of ", offset, " bytes, got count=", count);
@@ -333,10 +334,12 @@ PyObject* from_buffer(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOnn", &source, &dtype_object, &count, &offset)) {
       if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return nullptr;
       PyErr_Clear();
-      fail(ErrorKind::Value, "frombuffer: expected a count and an offset of at most 64 bits");
+      fail(ErrorKind::Value,
+           "frombuffer: expected a count and an offset of at most 64 bits, got a larger integer");
     }
     ScalarType dtype;
-    check_type(scalar_type_from(dtype_object, &dtype), "frombuffer: expected a dtype");
+    check_type(scalar_type_from(dtype_object, &dtype), "frombuffer: expected a dtype, got ",
+               Py_TYPE(dtype_object)->tp_name);
     View view = view_of(source);
     const auto width = static_cast<int64_t>(element_size(dtype));
     const int64_t n = count_in(*view, count, offset, width);

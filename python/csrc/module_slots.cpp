@@ -3,7 +3,7 @@
 //
 // Python's slot for a class with __getattr__ first builds an AttributeError and then calls the
 // function, once for each parameter that forward reads. The slots here give the same answers; what
-// is out of the ordinary (hooks, missing names, tables that are no plain dict) goes to the
+// is out of the ordinary (hooks, missing names, tables that are not plain dicts) goes to the
 // functions of the class. Assigning __getattr__ or __call__ to a class makes Python put its own
 // slots back, there and in subclasses, so that a replacement is always obeyed.
 #include "python/csrc/module_slots.h"
@@ -128,7 +128,8 @@ PyObject* use_module_slots(PyObject*, PyObject* args) {
       return nullptr;
     const bool has_state =
         PyType_HasFeature(reinterpret_cast<PyTypeObject*>(cls), Py_TPFLAGS_HEAPTYPE);
-    check_type(has_state, "_use_module_slots: expected a class written in Python");
+    check_type(has_state,
+               "_use_module_slots: expected a class written in Python, got a built-in one");
     Py_XSETREF(hooks_of_all_modules, Py_NewRef(hooks));
     use_slots(cls, getattr, call);
     Py_RETURN_NONE;

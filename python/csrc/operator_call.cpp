@@ -250,7 +250,7 @@ int operator_traverse(PyObject* self, visitproc visit, void* arg) {
   }
   return 0;
 }
-// What is let go of may run Python code that calls the operator.
+// Releasing an object may run Python code that calls the operator.
 void forget_kernels(PyObject* self) {
   std::exchange(operator_of(self).kernels, std::array<DefinedKernel, kNumDeviceTypes>());
 }

@@ -146,7 +146,8 @@ Py_ssize_t guarded_length(PyObject* self) {
     const Ref given = override_result(SlotName<Py_mp_length>::text, {self});
     length = PyNumber_AsSsize_t(given.get(), PyExc_OverflowError);
     if (length < 0 && !PyErr_Occurred())
-      PyErr_SetString(PyExc_ValueError, "__len__: expected a length of 0 or more");
+      PyErr_SetString(PyExc_ValueError,
+                      "__len__: expected a length of 0 or more, got a negative one");
     return checked(length < 0 ? -1 : 0);
   });
   return failed < 0 ? -1 : length;

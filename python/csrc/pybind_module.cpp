@@ -1,6 +1,6 @@
 // The functions and the class whose calls are rare, bound by pybind11: settings, memory,
 // generators, autocast and function transforms. Operators and Tensor are bound by hand and by the
-// generator, where a call's price counts. All of pybind11 is compiled here, once.
+// generator, where the cost of a call matters. All of pybind11 is compiled here, once.
 #include "python/csrc/pybind_module.h"
 
 #include <pybind11/pybind11.h>
@@ -193,7 +193,7 @@ uint64_t seed_from(PyObject* o) {
   const unsigned long long wide = overflow > 0 ? PyLong_AsUnsignedLongLong(index.get()) : 0;
   const bool fits = overflow > 0 && PyErr_Occurred() == nullptr;
   if (!fits) PyErr_Clear();
-  check_value(fits, "manual_seed: overflow: expected an integer of 64 bits");
+  check_value(fits, "manual_seed: expected an integer of 64 bits, got a larger one (overflow)");
   return wide;
 }
 BoundGenerator new_generator(std::optional<Device> device) {

@@ -44,7 +44,7 @@ struct OwnKernel {
 
 // Everything about one operator; never destroyed, because threads may be in its kernels.
 struct Interposed {
-  std::map<Place, std::vector<Registration>> registered;  // the last one is in force; under the GIL
+  std::map<Place, std::vector<Registration>> registered;  // the last one is active; under the GIL
   OwnKernel own[kNumDispatchKeys];                        // written before the key is taken over
   uint64_t taken = 0;                                     // the keys
   bool is_composite = false;  // the operator's own kernels only call other operators
@@ -205,8 +205,8 @@ void fall_back(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const WithGil gil;
   const Ref function = Ref::share(fallbacks[key]);
   if (!function) {
-    fail(ErrorKind::NotImplemented, op.name, ": expected the fallback for ",
-         name_of(static_cast<DispatchKey>(key)), ", which has been removed");
+    fail(ErrorKind::NotImplemented, op.name, ": expected a fallback for ",
+         name_of(static_cast<DispatchKey>(key)), ", got one that has been removed");
   }
   const BoxedSchema& schema = boxed_schema(op);
   const WriteCounts writes(stack, schema);
@@ -337,7 +337,8 @@ PyObject* add_kernel(PyObject*, PyObject* given) {
     check_value(key >= (is_key ? 0 : kAnyBackend) && key < kNumDispatchKeys,
                 "_add_kernel: expected a dispatch key, got ", int64_t{key});
     OperatorEntry& op = entry_of(name);
-    check(op.boxing_adapter != nullptr, op.name, ": expected an operator that can be boxed");
+    check(op.boxing_adapter != nullptr, op.name,
+          ": expected an operator that can be boxed, got one that cannot");
     Interposed& all = interposed_of(op);
     all.registered[{static_cast<Purpose>(purpose), key}].push_back(
         {++last_id, Py_NewRef(function), with_keys != 0});
@@ -353,7 +354,7 @@ PyObject* remove_kernel(PyObject*, PyObject* given) {
     long long id;
     if (!PyArg_ParseTuple(given, "UL", &name, &id)) return nullptr;
     OperatorEntry& op = entry_of(name);
-    Ref removed;  // let go of at the end: its finalizer may run Python code
+    Ref removed;  // released at the end: its finalizer may run Python code
     for (auto& [place, registrations] : interposed_of(op).registered) {
       const auto at = std::find_if(registrations.begin(), registrations.end(),
                                    [&](const Registration& r) { return r.id == id; });

@@ -38,8 +38,8 @@ PyObject* get_itemsize(PyObject* self, void*) {
 PyObject* get_nbytes(PyObject* self, void*) {
   return guarded([&] {
     const Tensor& t = tensor_of(self);
-    check(!is_sparse(t), "nbytes: a sparse tensor has no bytes of its own; add those of its ",
-          "indices and values");
+    check(!is_sparse(t), "nbytes: expected a strided tensor, got a sparse one; add the nbytes of ",
+          "its indices and values");
     return wrap(t.numel() * static_cast<int64_t>(element_size(t.dtype())));
   });
 }
@@ -95,7 +95,8 @@ PyObject* data_ptr(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = readable(self);
     check(!is_sparse(t),
-          "data_ptr: a sparse tensor has no data pointer; its indices and values do");
+          "data_ptr: expected a strided tensor, got a sparse one; its indices and values have data "
+          "pointers");
     make_writable(t);
     if (void* const memory = t.storage()->device_data()) {
       const auto item = static_cast<int64_t>(element_size(t.dtype()));
@@ -160,7 +161,7 @@ PyObject* item(PyObject* self, PyObject*) {
   });
 }
 
-// Nested lists of the values. `edge` >= 0: of longer dimensions only so many items at each end.
+// Nested lists of the values. `edge` >= 0: of longer dimensions only this many items at each end.
 PyObject* list_of(const Tensor& t, int64_t dim, const char* data, int64_t edge) {
   if (dim == t.dim()) return wrap(Scalar::load(t.dtype(), data));
   const int64_t size = t.size(dim);
@@ -199,8 +200,8 @@ PyObject* nested(PyObject* self, PyObject* edge) {
 
 Scalar single_value(PyObject* self, const char* what) {
   const Tensor& t = readable(self);
-  check_value(t.numel() == 1, "item: only one element can be converted to a Python ", what,
-              ", got ", t.numel());
+  check_value(t.numel() == 1, "item: expected one element, got ", t.numel(),
+              " (only one element tensors can be converted to Python ", what, ")");
   return read_item(t);
 }
 int tensor_bool(PyObject* self) {

@@ -74,7 +74,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
       return nullptr;
     ScalarType dtype;
     check_type(is_tensor(storage) && scalar_type_from(dtype_object, &dtype),
-               "_rebuild: expected a storage and a dtype");
+               "_rebuild: expected a storage and a dtype, got ", Py_TYPE(storage)->tp_name, " and ",
+               Py_TYPE(dtype_object)->tp_name);
     const DimVector size = dims_from(sizes);
     const DimVector step = dims_from(strides);
     check(size.size() == step.size() && offset >= 0,
@@ -83,8 +84,8 @@ PyObject* rebuild(PyObject*, PyObject* args) {
     const int64_t bytes = product_of("_rebuild", sum_of("_rebuild", offset, extent),
                                      static_cast<int64_t>(element_size(dtype)));
     const auto have = static_cast<int64_t>(tensor_of(storage).storage()->nbytes());
-    check(extent == 0 || bytes <= have, "_rebuild: the geometry reaches beyond the storage of ",
-          have, " bytes");
+    check(extent == 0 || bytes <= have, "_rebuild: expected a tensor within the storage of ", have,
+          " bytes, got one of ", bytes);
     Tensor out(make_intrusive<TensorImpl>(tensor_of(storage).storage(), dtype,
                                           tensor_of(storage).device()));
     out.impl()->set_geometry(size, step, offset);
@@ -105,12 +106,15 @@ PyObject* make_wrapper(PyObject*, PyObject* args) {
     ScalarType dtype;
     Device device;
     check_type(scalar_type_from(dtype_object, &dtype) && device_from(device_object, &device),
-               "_make_wrapper_subclass: expected a dtype and a device");
+               "_make_wrapper_subclass: expected a dtype and a device, got ",
+               Py_TYPE(dtype_object)->tp_name, " and ", Py_TYPE(device_object)->tp_name);
     const DimVector size = dims_from(sizes), step = dims_from(strides);
     for (const int64_t n : size)
       check(n >= 0, "_make_wrapper_subclass: expected sizes of at least 0, got ", n);
     check(size.size() == step.size() && offset >= 0,
-          "_make_wrapper_subclass: expected as many strides as sizes and an offset of at least 0");
+          "_make_wrapper_subclass: expected as many strides as sizes and an offset of at least 0, "
+          "got sizes ",
+          size, ", strides ", step, " and offset ", offset);
     numel_of(size);
     Storage storage = make_intrusive<StorageImpl>(nullptr, 0, device, [](void*) {}, nullptr);
     Tensor out(make_intrusive<TensorImpl>(std::move(storage), dtype, device));
@@ -131,7 +135,7 @@ PyObject* share_storage(PyObject*, PyObject* args) {
     const Tensor& t = tensor_of(target);
     const bool has_memory = t.storage()->data() != nullptr;
     check(!has_memory || t.storage()->data() == tensor_of(source).storage()->data(),
-          "_share_storage: expected a tensor without memory of its own");
+          "_share_storage: expected a tensor without memory of its own, got one with memory");
     t.impl()->set_storage(tensor_of(source).storage());
     const bool is_inference = tensor_of(source).impl()->is_inference();
     if (views > 0 && is_inference) t.impl()->set_inference(true);
@@ -145,9 +149,11 @@ PyObject* share_storage(PyObject*, PyObject* args) {
 PyObject* storage_bytes(PyObject*, PyObject* self) {
   return guarded([&]() -> PyObject* {
     if (is_sparse(tensor_of(self)))
-      fail(ErrorKind::NotImplemented, "Cannot access the storage of a sparse tensor: it has none");
+      fail(ErrorKind::NotImplemented, "Cannot access the storage of a sparse tensor: expected a ",
+           "strided tensor, got a sparse one");
     check(!transforms::is_batched(tensor_of(self)),
-          "Cannot access the storage of a tensor under vmap: it stands for a whole batch");
+          "Cannot access the storage of a tensor under vmap: expected an unbatched tensor, got a "
+          "batched one");
     const Storage& storage = readable(self).storage();
     Tensor out(make_intrusive<TensorImpl>(storage, ScalarType::UInt8, tensor_of(self).device()));
     out.impl()->set_contiguous_sizes({static_cast<int64_t>(storage->nbytes())});
@@ -194,7 +200,7 @@ PyObject* storage_users(PyObject*, PyObject* self) {
   return guarded([&] { return PyLong_FromUnsignedLong(tensor_of(self).storage()->use_count()); });
 }
 
-// Each object gets the other's tensor and attributes. Whoever else holds one of the tensors would
+// Each object gets the other's tensor and attributes. Code that holds one of the tensors would
 // get the other object for it afterwards, so nobody may.
 PyObject* swap_tensors(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -243,7 +249,7 @@ PyObject* return_type_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
       if (!text) throw PythonError();
       texts.push_back(text);
     }
-    check(count > 1, "_return_type: expected a name and fields");
+    check(count > 1, "_return_type: expected a name and fields, got ", count, " values");
     // The type keeps the fields' names for good.
     for (const char*& text : texts) text = strdup(text);
     PyTypeObject* type = make_return_type(texts[0], texts.data() + 1, static_cast<int>(count) - 1);

@@ -52,7 +52,7 @@ PyObject* allocate_plain() {
 }
 
 PyObject* allocate_as(PyTypeObject* type) {
-  // Python's own deallocator for subclasses could not hand the object to its impl.
+  // Python's own deallocator for subclasses could not give the object to its impl.
   type->tp_dealloc = tensor_dealloc;
   PyObject* self = type->tp_alloc(type, 0);
   if (!self) throw PythonError();
@@ -155,9 +155,8 @@ Tensor construct(PyObject* args) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* size = PyTuple_GET_ITEM(args, i);
     if (!is_size(size)) {
-      check_type(n == 1,
-                 "Tensor(): expected sizes, or one sequence of data; make tensors with "
-                 "flambeau.tensor(data)");
+      check_type(n == 1, "Tensor(): expected sizes or one sequence of data, got ", n,
+                 " arguments; use flambeau.tensor(data)");
       if (size_type && PyObject_TypeCheck(first, size_type)) return construct(first);
       check_type(PySequence_Check(first), "new(): expected a sequence of data, got ",
                  Py_TYPE(first)->tp_name);
@@ -173,12 +172,12 @@ Tensor construct(PyObject* args) {
 PyObject* base_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     check_type(!kwargs || PyDict_GET_SIZE(kwargs) == 0 || type != tensor_type,
-               "Tensor(): takes no keyword arguments");
+               "Tensor(): expected no keyword arguments, got some");
     return wrap_as(type, construct(args));
   });
 }
 
-// --- operands that are no tensors ------------------------------------------------------------
+// --- operands that are not tensors ------------------------------------------------------------
 //
 // The generated slots know tensors and numbers. All else answers for itself, as NumPy's arrays do
 // by __array_wrap__, with the exceptions that PyTorch makes.

@@ -177,7 +177,7 @@ Ref answer(const Question& question, const std::vector<Ref>& answering) {
 }
 
 Ref ask(const Question& question, const std::vector<PyObject*>& answering) {
-  std::vector<Ref> kept;  // Python code may let go of the arguments
+  std::vector<Ref> kept;  // Python code may release the arguments
   for (PyObject* o : answering) kept.push_back(Ref::share(o));
   const ExcludeKeys below(kAbove);
   Ref result = answer(question, kept);
@@ -218,7 +218,7 @@ PyObject* push_mode(PyObject*, PyObject* mode) {
 }
 PyObject* pop_mode(PyObject*, PyObject*) {
   return guarded([&] {
-    check(modes().size() > 0, "_pop_torch_dispatch_stack: expected a mode in force, got none");
+    check(modes().size() > 0, "_pop_torch_dispatch_stack: expected an active mode, got none");
     int slot;
     PyObject* const mode = take_innermost(&slot);
     refresh_keys();
@@ -272,7 +272,7 @@ std::vector<PyObject*> answering_among(PyObject* tensors) {
   for (const Tensor& t : tensors_from(tensors, "_has_torch_dispatch")) collect(t, answering);
   return answering;
 }
-// _has_torch_dispatch(tensors): whether a mode is in force or a class among them answers.
+// _has_torch_dispatch(tensors): whether a mode is active or a class among them has the method.
 PyObject* has_torch_dispatch(PyObject*, PyObject* tensors) {
   return guarded([&] {
     const DispatchKeySet excluded(thread_state.excluded);

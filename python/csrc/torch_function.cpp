@@ -139,7 +139,7 @@ Ref answer(const OverrideCall& call, const std::vector<PyObject*>& overriding, C
     Ref result = call.of(method.get());
     if (result.get() != Py_NotImplemented) return result;
   }
-  std::vector<Ref> kept;  // an override may let go of the arguments
+  std::vector<Ref> kept;  // an override may release the arguments
   for (PyObject* o : overriding) kept.push_back(Ref::share(o));
   for (PyObject* o : overriding) {
     if (overriding_state != Overriding::Enabled) break;
@@ -319,7 +319,7 @@ PyObject* push_mode(PyObject*, PyObject* mode) {
 }
 PyObject* pop_mode(PyObject*, PyObject*) {
   return guarded([&] {
-    check(!mode_stack().empty(), "_pop_torch_function_stack: no mode is in force");
+    check(!mode_stack().empty(), "_pop_torch_function_stack: expected an active mode, got none");
     PyObject* mode = mode_stack().back();
     mode_stack().pop_back();
     --modes_entered;
@@ -331,7 +331,8 @@ PyObject* stack_at(PyObject*, PyObject* index) {
   return guarded([&] {
     const int64_t i = integer_from(index);
     check_index(i >= 0 && i < static_cast<int64_t>(mode_stack().size()),
-                "_get_function_stack_at: no mode ", i, " in a stack of ", mode_stack().size());
+                "_get_function_stack_at: expected an index below ", mode_stack().size(), ", got ",
+                i);
     return Py_NewRef(mode_stack()[static_cast<size_t>(i)]);
   });
 }

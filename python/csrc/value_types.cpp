@@ -79,7 +79,7 @@ PyObject* dtype_is_signed(PyObject* self, void*) {
     const NamedDtype* named = named_dtype(self);
     if (!named) return wrap(is_signed_type(dtype_of(self)));
     check(named->sign != Sign::Unknown, named->name,
-          ".is_signed: the dtype's elements have no sign");
+          ".is_signed: expected a dtype of numbers, got one whose elements have no sign");
     return wrap(named->sign == Sign::Signed);
   });
 }
@@ -98,8 +98,8 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) {
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
   return guarded([&] {
     const NamedDtype* named = named_dtype(self);
-    check(!named, "to_complex: Unknown Complex ScalarType for ", dtype_name(self),
-          ": expected a dtype of numbers");
+    check(!named, "to_complex: expected a dtype of numbers, got ", dtype_name(self),
+          " (Unknown Complex ScalarType)");
     return wrap(to_complex_type(dtype_of(self)));
   });
 }

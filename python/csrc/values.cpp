@@ -27,7 +27,8 @@ Scalar scalar_from_integer(PyObject* o) {
     PyErr_Clear();
   }
   if (overflow) {
-    PyErr_SetString(PyExc_OverflowError, "int too big to convert: expected an integer of 64 bits");
+    PyErr_SetString(PyExc_OverflowError,
+                    "int too big to convert: expected an integer of 64 bits, got a larger one");
     throw PythonError();
   }
   if (value == -1 && PyErr_Occurred()) throw PythonError();
@@ -101,7 +102,7 @@ bool scalar_type_from(PyObject* o, ScalarType* out) {
     if (*out == ScalarType::Undefined) {
       const Ref name = Ref::checked(PyObject_Str(o));
       fail(ErrorKind::NotImplemented, PyUnicode_AsUTF8(name.get()),
-           ": the dtype can be named and compared; there are no tensors of it");
+           ": expected a dtype with tensors, got one that can only be named and compared");
     }
     return true;
   }

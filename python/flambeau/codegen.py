@@ -30,7 +30,7 @@ def generator_root() -> Path:
     for place in _PLACES:
         if (place / "codegen" / "__main__.py").is_file():
             return place
-    raise ImportError(f"codegen: expected the generator in {_PLACES[0]}, which does not exist")
+    raise ImportError(f"codegen: expected the generator in {_PLACES[0]}, found none")
 
 
 def main(arguments: list[str]) -> int:

@@ -87,7 +87,9 @@ class Future(Generic[Value]):
     def _complete(self, value: Any, error: BaseException | None) -> None:
         with self._lock:
             if self.done():
-                raise RuntimeError("Future: expected one without a result; this one is completed already")
+                raise RuntimeError(
+                    "Future: expected a future without a result, got one that is completed already"
+                )
             self._value, self._error = value, error
             self._set.set()
             callbacks, self._callbacks = self._callbacks, []

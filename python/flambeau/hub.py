@@ -169,7 +169,7 @@ def help(
         trust_repo: no effect on local repositories.
         source: "local"; "github" is not supported.
     Returns: the docstring, or None.
-    Raises: ValueError for an unknown source or a model that is no string, RuntimeError for "github" or a
+    Raises: ValueError for an unknown source or a model that is not a string, RuntimeError for "github" or a
         missing entry point.
 
     Example:
@@ -207,7 +207,7 @@ def load(
         skip_validation: no effect on local repositories.
         **kwargs: the keyword arguments of the entry point.
     Returns: the result of the entry point.
-    Raises: ValueError for an unknown source or a model that is no string, RuntimeError for "github" or a
+    Raises: ValueError for an unknown source or a model that is not a string, RuntimeError for "github" or a
         missing entry point.
 
     Example:

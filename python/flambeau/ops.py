@@ -127,7 +127,7 @@ class Overload(_C._OperatorHandle):
             schema = _schemas(self.namespace)[self._packet.__name__, self._overloadname]
             self._parameters = parameters_of(schema)
         _given(who, self._parameters, args, kwargs)
-        raise RuntimeError(f"{who}: expected arguments that fit {self._schema}")
+        raise RuntimeError(f"{who}: expected arguments that fit {self._schema}, got others")
 
     def redispatch(self, /, keyset: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel of the outermost of these dispatch keys, as a kernel does that passes a call on.

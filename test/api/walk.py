@@ -1,7 +1,7 @@
 """`python -m api.walk FRAMEWORK`: the public names of a framework's modules with their parameters, as JSON.
 
 A name is public if it is in a module's `__all__`. A module without one has the names that do not begin with
-an underscore and are the framework's: what it imports of Python is no interface. Of a class of Python its
+an underscore and are the framework's: what it imports of Python is not an interface. Of a class of Python its
 public members count as well; classes that PyTorch writes in C++ count as one name each.
 """
 

@@ -31,7 +31,7 @@ def writes_to_data_do_not_count(torch):
 
 @scenario
 def views_with_other_data_keep_their_history(torch):
-    """A write that the other memory has seen before is no write to the base of the view."""
+    """A write that the other memory has seen before is not a write to the base of the view."""
     out = []
     for numbers in ([2.0, 3.0], [5.0], [1.0] * 9):
         for dtype in (torch.float32, torch.float16):

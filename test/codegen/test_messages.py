@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import flambeau
+import pytest
 
 from codegen.load import load
 from codegen.model.operators import Check, Operator
@@ -76,6 +77,32 @@ def test_a_message_without_its_operator_would_be_found():
     assert HEAD.match("Subtraction, the `-` operator: expected") is None
     assert HEAD.match(".det: expected square matrices") is None
     assert not is_callable("feature", set()) and is_callable("linalg.solve", {"linalg_solve"})
+
+
+EXPECTED, GIVEN = re.compile(r"\bexpect(?:s|ed)\b", re.IGNORECASE), re.compile(r"\b(?:got|found|but)\b")
+# Whole messages that programs match on, and states in which no argument is at fault.
+OTHER_FORMS = {
+    "copy_: Cannot copy out of meta tensor": "PyTorch's words",
+    "is_nonzero: Boolean value of Tensor with": "PyTorch's words",
+    "index: The shape of the mask": "NumPy's and PyTorch's words",
+    "linalg.qr: its gradient needs Q": "no argument of the call is at fault",
+    "linalg.qr: not differentiable": "no argument of the call is at fault",
+}
+
+
+def is_expectation(text: str) -> bool:
+    return bool(EXPECTED.search(text) and GIVEN.search(text))
+
+
+def test_each_message_says_what_was_expected_and_given():
+    bad = [(op, text) for op, text in messages() if not is_expectation(text)]
+    assert [row for row in bad if not row[1].startswith(tuple(OTHER_FORMS))] == []
+    assert not is_expectation("sum: expected a number") and not is_expectation("sum: got 3")
+
+
+@pytest.mark.parametrize("start", OTHER_FORMS)
+def test_no_exemption_is_idle(start: str):
+    assert any(text.startswith(start) and not is_expectation(text) for _, text in messages())
 
 
 # --- operators written in Python ----------------------------------------------------------------------

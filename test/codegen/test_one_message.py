@@ -1,4 +1,4 @@
-"""One mistake, one message: single slips in every entry, and files that are no text of a specification.
+"""One mistake, one message: single slips in every entry, and files that are not text of a specification.
 
 What a slip brings about elsewhere - operators that call the broken one, its derivative, its kernels - must
 not be reported as well, and no slip may end in a traceback.

@@ -348,7 +348,7 @@ STEPS = {
     "distinct without values": [("distinct", 0, 3)],
     "same with a value that is not there": [("same", 0, (5,))],
     "same with no other value": [("same", 0, ())],
-    "keys that are no tuple": [("keys", 0, ["a"])],
+    "keys that are not a tuple": [("keys", 0, ["a"])],
     "tensor without a guard": [("tensor", 0, fb.ones(1))],
 }
 

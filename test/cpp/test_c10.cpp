@@ -111,10 +111,10 @@ TEST(shapes) {
                 [] { broadcast_sizes({2, 3}, {2, 4}); }));
   EXPECT(infer_size({2, -1}, 6) == DimVector({2, 3}));
   EXPECT(throws(ErrorKind::Runtime,
-                "shape [4, -1] has another number of elements: invalid for input of size 6",
+                "expected a shape of 6 elements, got [4, -1], which is invalid for input of size 6",
                 [] { infer_size({4, -1}, 6); }));
-  EXPECT(
-      throws(ErrorKind::Runtime, "only one dimension can be -1", [] { infer_size({-1, -1}, 6); }));
+  EXPECT(throws(ErrorKind::Runtime, "expected -1 once at most (only one dimension can be inferred)",
+                [] { infer_size({-1, -1}, 6); }));
   EXPECT(throws(ErrorKind::Runtime, "negative dimension", [] { numel_of({2, -1}); }));
   EXPECT(throws(ErrorKind::Runtime, "overflow",
                 [] { numel_of({int64_t{1} << 40, int64_t{1} << 40}); }));

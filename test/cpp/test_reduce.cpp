@@ -127,7 +127,7 @@ TEST(reduce_maximum_and_empty) {
   EXPECT(testing::throws(ErrorKind::Index, "got dim 0 without elements", [&] {
     reduce(kMax, none, std::optional<IntArrayRef>(IntArrayRef({0})), false, std::nullopt, {});
   }));
-  EXPECT(testing::throws(ErrorKind::Runtime, "pass 'dim'",
+  EXPECT(testing::throws(ErrorKind::Runtime, "got None as 'dim'",
                          [&] { reduce(kMax, none, std::nullopt, false, std::nullopt, {}); }));
   EXPECT(testing::throws(ErrorKind::Index, "range of [-2, 1], got 2", [&] { sum(t, {2}); }));
   EXPECT(testing::throws(ErrorKind::Runtime, "appears multiple times", [&] { sum(t, {1, -1}); }));

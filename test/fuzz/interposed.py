@@ -19,7 +19,7 @@ class Plain(Tensor):
 
 
 class Seen(Tensor):
-    """A subclass that takes over each call and hands it on."""
+    """A subclass that takes over each call and passes it on."""
 
     @classmethod
     def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -95,7 +95,7 @@ def of_class(make: Callable[[Tensor], Tensor]) -> Callable[[Function], Function]
 
 
 def under(mode: Callable[[], Any]) -> Callable[[Function], Function]:
-    """The call while a mode is in force."""
+    """The call while a mode is active."""
 
     def taken(function: Function) -> Function:
         def within(*tensors: Tensor) -> Any:

@@ -30,7 +30,7 @@ LAYOUTS = (
     "expanded", "expanded", "overlapping", "channels last",
 )  # fmt: skip
 PATTERN = 8192  # elements
-SPARSE = 16  # of so many tensors one is sparse
+SPARSE = 16  # one of this many tensors is sparse
 
 
 @functools.cache

@@ -153,7 +153,7 @@ class Findings:
 
 
 def walk(seed: int, statements: int, jobs: int, compare: bool, end: float) -> tuple[Findings, int]:
-    """The findings of about so many statements, and how many were run."""
+    """The findings of about this many statements, and how many were run."""
     findings = Findings()
     batches = iter(range(seed * 1_000_003, seed * 1_000_003 + max(1, statements // STEPS), BATCH))
     done = 0

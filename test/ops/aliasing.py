@@ -60,7 +60,7 @@ def poisoned(fw: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _moved(fw: Any, x: Any, wanted: Any, of_input: int, of_result: int) -> Pair:
-    """Both in one buffer, beginning so many elements in."""
+    """Both in one buffer, from this element on."""
     ends = of_input + x.numel(), of_result + wanted.numel()
     memory = poisoned(fw, (max(ends),), x.dtype)
     source = memory[of_input : ends[0]].view(tuple(x.shape))
@@ -79,7 +79,7 @@ def other_name(fw: Any, x: Any, wanted: Any) -> Pair:
 
 
 def behind(fw: Any, x: Any, wanted: Any) -> Pair:
-    """One element further on than the input."""
+    """One element after the input."""
     return _moved(fw, x, wanted, 0, 1) if x.numel() and wanted.numel() else None
 
 

@@ -70,7 +70,7 @@ def moved_dims(ndim: int, source: Sequence[int], destination: Sequence[int]) -> 
     """The order in which permute moves dimensions `source` to `destination`."""
     sources, places = [[wrap(d, ndim) for d in dims] for dims in (source, destination)]
     if ndim and (len(set(sources)) < len(sources) or len(set(places)) < len(places)):
-        raise RuntimeError(f"movedim: repeated dim in source or destination: {source}, {destination}")
+        raise RuntimeError(f"movedim: expected each dim once, got repeated dim: {source}, {destination}")
     order = [d for d in range(ndim) if d not in sources]
     for place, d in sorted(zip(places, sources, strict=True)) if ndim else ():
         order.insert(place, d)

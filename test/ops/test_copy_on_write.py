@@ -121,7 +121,7 @@ def test_out_writes_stay(name: str, direction: str):
             lazy = Lazy(direction)
             shared = {key: lazy(value) for key, value in arguments.items()}
             outs = [lazy(_filled(r) if shapes == "right" else fb.zeros(0, dtype=r.dtype)) for r in results]
-            if shapes == "of an argument":  # what a lazy clone shares with an input is no overlap
+            if shapes == "of an argument":  # what a lazy clone shares with an input is not an overlap
                 outs[0] = flat(list(shared.values()))[0]
                 outs[0] = outs[0]._lazy_clone() if is_tensor(outs[0]) else lazy(fb.zeros(0))
             positional, keywords = split_arguments(op, shared)

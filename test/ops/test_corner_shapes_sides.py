@@ -408,7 +408,7 @@ def test_masked_fill_refuses_numbers_that_do_not_fit_on_meta_tensors():
 
 @pytest.mark.parametrize("size", [6, 2, 0])
 def test_batched_tensors_keep_their_size(size):
-    with pytest.raises(RuntimeError, match="sizes and the memory of a batched tensor stay"):
+    with pytest.raises(RuntimeError, match="expected a batched tensor to keep its memory and sizes"):
         flambeau.vmap(lambda row: row.resize_(size))(flambeau.zeros(2, 3))
     assert flambeau.vmap(lambda row: row.resize_(3))(flambeau.ones(2, 3)).tolist() == [[1.0] * 3] * 2
 

@@ -254,7 +254,7 @@ def test_gradients_of_deform_conv2d(call):
         fb.testing.assert_close(a, b)
 
 
-# --- places that are no places -------------------------------------------------------------------
+# --- places that are not places -------------------------------------------------------------------
 
 FAR = [NAN, INF, -INF, 1e30, -1e30, 3e9, -3e9]
 

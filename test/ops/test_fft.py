@@ -149,10 +149,18 @@ def test_nan_stays_in_its_sequence():
     [
         (lambda: fb.fft.fft(fb.zeros(4, dtype=fb.float16)), RuntimeError, "Unsupported dtype Half"),
         (lambda: fb.fft.fft(fb.zeros(())), IndexError, "no dim for a tensor without dimensions"),
-        (lambda: fb.fft.fft(fb.zeros(4), n=0), RuntimeError, r"Invalid number of data points \(0\)"),
-        (lambda: fb.fft.fft(fb.zeros(4), norm="x"), RuntimeError, "Invalid normalization mode"),
+        (lambda: fb.fft.fft(fb.zeros(4), n=0), RuntimeError, "expected 1 or more data points, got 0"),
+        (
+            lambda: fb.fft.fft(fb.zeros(4), norm="x"),
+            RuntimeError,
+            "expected backward, forward or ortho as norm, got 'x'",
+        ),
         (lambda: fb.fft.rfft(fb.zeros(4) * 1j), RuntimeError, "expected a real input"),
-        (lambda: fb.fft.fftn(fb.zeros(2, 2), dim=(0, 0)), RuntimeError, "FFT dims must be unique"),
+        (
+            lambda: fb.fft.fftn(fb.zeros(2, 2), dim=(0, 0)),
+            RuntimeError,
+            r"expected each dim once, got \[0, 0\]",
+        ),
         (lambda: fb.fft.fftn(fb.zeros(2), s=(1, 2)), RuntimeError, "at most 1 dimensions, got 2"),
         (lambda: fb.fft.fftn(fb.zeros(2, 2), s=(1, 2), dim=(0,)), RuntimeError, "as many sizes as dims"),
         (lambda: fb.fft.rfftn(fb.zeros(2, 2), dim=()), RuntimeError, "at least one dim"),

@@ -62,7 +62,7 @@ def default_of(text: str) -> Any:
 
 
 def fitted(value: Any, type_: str) -> Any:
-    """A value as the argument parser hands it on: one number stands for a list, a number for a tensor."""
+    """A value as the argument parser passes it on: one number stands for a list, a number for a tensor."""
     size = re.search(r"\[(\d*)\]\??$", type_)
     if size is not None and value is not None:
         if isinstance(value, int | float):

@@ -41,7 +41,7 @@ def on_meta(value: Any) -> Any:
 
 
 def facts(result: Any) -> list[Any]:
-    """Shapes, dtypes and strides of results, and types of what is no tensor."""
+    """Shapes, dtypes and strides of results, and types of a value that is not a tensor."""
     if isinstance(result, list | tuple) and not isinstance(result, fb.Size):
         return [fact for part in result for fact in facts(part)]
     if not is_tensor(result):

@@ -128,13 +128,17 @@ def test_histc_skips_nan_and_what_lies_outside() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: fb.zeros(2, dtype=fb.complex64).sort(), RuntimeError, "complex numbers have no order"),
+        (
+            lambda: fb.zeros(2, dtype=fb.complex64).sort(),
+            RuntimeError,
+            "sort: expected real numbers, got complex64",
+        ),
         (lambda: fb.zeros(3).topk(-1), RuntimeError, "topk: expected k"),
         (lambda: fb.zeros(3).kthvalue(0), RuntimeError, "the size of dimension 0"),
         (lambda: fb.zeros(2, 0).median(1), IndexError, r"median\(\): Expected reduction dim"),
         (lambda: fb.searchsorted(fb.zeros(2, 3), fb.zeros(3, 1)), RuntimeError, "boundaries of 1 dimension"),
         (lambda: fb.bincount(fb.tensor([-1])), RuntimeError, "integers of 0 or more"),
-        (lambda: fb.bincount(fb.tensor([1]), minlength=-1), RuntimeError, "minlength should be >= 0"),
+        (lambda: fb.bincount(fb.tensor([1]), minlength=-1), RuntimeError, "expected minlength >= 0, got -1"),
         (lambda: fb.bincount(fb.tensor([1]), fb.zeros(2)), RuntimeError, "one weight per element"),
         (lambda: fb.histc(fb.zeros(2), 0), RuntimeError, "bins > 0"),
         (lambda: fb.histc(fb.zeros(2), 2, 1, 0), RuntimeError, "min below max"),

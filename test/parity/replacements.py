@@ -27,7 +27,7 @@ def variations(call: Call) -> Iterator[tuple[str, Call]]:
 
 
 def destinations(result: Any) -> Iterator[tuple[str, Any]]:
-    """Values for `out=` of a call with this result: tensors that do not fit it, and what is no tensor."""
+    """Values for `out=` of a call with this result: tensors that do not fit it, and what is not a tensor."""
     if isinstance(result, torch.Tensor):
         yield from _destinations(result)
     elif isinstance(result, tuple | list) and result and all(isinstance(r, torch.Tensor) for r in result):

@@ -25,7 +25,7 @@ def kind_of_error(call, *args, **kwargs):
 
 def device(torch, *args):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch says that mkldnn is no device any more
+        warnings.simplefilter("ignore")  # PyTorch says that mkldnn is not a device any more
         return torch.device(*args)
 
 

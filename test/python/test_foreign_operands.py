@@ -1,4 +1,4 @@
-"""Infix operators between tensors and all that is no tensor: results, types and failures as PyTorch's."""
+"""Infix operators between tensors and all that is not a tensor: results, types and failures as PyTorch's."""
 
 import copy
 import operator

@@ -226,7 +226,7 @@ WRONG_SETTINGS = [
 
 
 class TwoArgumentsAndMessage(Exception):
-    message = "a class attribute, which is no sign of a parameter"
+    message = "a class attribute, which is not a sign of a parameter"
 
     def __init__(self, first, second):
         super().__init__(first, second)

@@ -1,7 +1,7 @@
-"""The errors and warnings of handwritten C++ begin with a name.
+"""Errors of handwritten C++ say what was expected and what was given; the binding's begin with a name.
 
-Errors of operators get the called operator's name in `call_site.cpp` (test/ops/test_shape_errors.py), so only
-the binding is read here: what it raises outside of an operator's call names the function or attribute itself.
+Errors of operators get the called operator's name in `call_site.cpp` (test/ops/test_shape_errors.py). Errors
+that the binding raises outside of an operator's call name the function or attribute themselves.
 """
 
 import re
@@ -10,10 +10,31 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 CALL = re.compile(
-    r"\b(check(?:_type|_value|_index|_view_origin)?|PyErr_(?:SetString|Format|WarnEx|WarnFormat))\("
+    r"\b(check(?:_type|_value|_index|_view_origin)?|fail|PyErr_(?:SetString|Format|WarnEx|WarnFormat))\("
 )
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 HEAD = re.compile(r"[A-Za-z_%][\w.%]*(?:\(\))?: ")
+# What a message about an argument says: the expectation, and then the value.
+EXPECTED, GIVEN = re.compile(r"\b[Ee]xpect(?:ed)?\b"), re.compile(r"\b(?:got|found|but)\b")
+# Types whose texts have the form (aten/core/messages.h).
+COMMON = re.compile(
+    r"\b(?:WrongIndexDtype|WrongOutputShape|WrongRank|OutOfBounds|NoDimension|NoTensors|EmptyDimension)\{"
+)
+# Errors about arguments whose words programs match on, or whose caller gives the expectation.
+WORDS_OF_PROGRAMS = {
+    "index: The shape of the mask ": "the words of NumPy and PyTorch",
+    "can't convert a tensor of layout sparse_coo for ": "the words of NumPy's users",
+    "can't convert a {name_of": "the words of NumPy's users",
+    "{function}(): argument 'device_type' must be str": "the argument parser's words",
+    "set_autocast_enabled(): argument 'enabled' must be bool": "the argument parser's words",
+    "tensor(): argument 'd": "the argument parser's words",
+    "Generator.__init__() was not called": "Python's words",
+    "len: len() of a 0-d tensor": "Python's words",
+    "{what} of 0 or more, got ": "`what` begins with the class and 'expected'",
+    "index {index} is outside of a list of ": "a mistake in a formula of the YAML, no argument",
+}
+# Faults of the project itself, which no argument causes.
+INTERNAL = {"expected tensors of a transform": "views of wrappers are wrappers"}
 # Beginnings whose first value, or whose caller, names the function.
 NAMED_OTHERWISE = {
     "Can't call ": "the function's name follows",
@@ -22,7 +43,10 @@ NAMED_OTHERWISE = {
     "no implementation found for ": "the function follows",
     "Attribute of a custom Function's context": "its attributes share one text",
     "backward() inside of a transform": "the method begins it",
-    "Cannot access the storage of a tensor under vmap": "storage() and untyped_storage() share it",
+    "Cannot access the storage of a ": "storage() and untyped_storage() share it",
+    "argument '": "the argument parser; `call_site.cpp` puts the callee before it",
+    "expected layout strided or sparse_coo": "the argument parser",
+    "Could not run '": "the operator's name follows",
     "grad_dtype must be a torch.dtype": "the attribute begins it",
     "Generator.__init__() was not called": "the method begins it",
     "int too big to convert": "Python's own words; the binding puts the call behind them",
@@ -37,11 +61,13 @@ NAMED_OTHERWISE = {
 
 
 class Message(NamedTuple):
-    """A raising call in C++: where it stands, whether a value precedes its first text, and that text."""
+    """A raising call in C++: its place, whether a value comes first, the first text, the whole message."""
 
     where: str
     begins_with_value: bool
     text: str
+    call: str
+    whole: str
 
 
 def arguments(source: str, start: int) -> str:
@@ -80,8 +106,15 @@ def messages(source: str, path: str) -> list[Message]:
         given = split(arguments(source, call.end()))[1:]
         if any(LITERAL.search(argument) for argument in given):
             where = f"{path}:{source.count(chr(10), 0, call.start()) + 1}"
-            found.append(Message(where, not given[0].startswith('"'), "".join(LITERAL.findall(given[0]))))
+            first = "".join(LITERAL.findall(given[0]))
+            found.append(Message(where, not given[0].startswith('"'), first, call[1], shown(given)))
     return found
+
+
+def shown(given: list[str]) -> str:
+    """The whole message, with the C++ expression of a value in braces."""
+    parts = ("".join(LITERAL.findall(a)) if a.startswith('"') else f"{{{a}}}" for a in given)
+    return "".join(parts)
 
 
 def has_head(message: Message) -> bool:
@@ -102,9 +135,40 @@ def test_each_message_of_the_binding_begins_with_a_name():
     assert not nameless, "\n".join(f"{m.where}: {m.text}" for m in nameless)
 
 
+def of_all() -> list[Message]:
+    """The messages of every folder of handwritten C++."""
+    folders = ("c10", "aten", "api", "python/csrc")
+    paths = sorted(p for folder in folders for p in (ROOT / folder).rglob("*") if p.suffix in (".h", ".cpp"))
+    return [m for p in paths for m in messages(p.read_text(), p.relative_to(ROOT).as_posix())]
+
+
+def is_expectation(message: Message) -> bool:
+    """Whether a message says what was expected and what was given."""
+    if COMMON.search(message.whole):
+        return True
+    return bool(EXPECTED.search(message.whole) and GIVEN.search(message.whole))
+
+
+def test_what_was_expected_is_followed_by_what_was_given():
+    found = [m for m in of_all() if EXPECTED.search(m.whole) and not m.call.startswith("PyErr_")]
+    assert len(found) > 700, "the scan finds the calls"
+    bad = [m for m in found if not is_expectation(m) and not m.whole.startswith(tuple(INTERNAL))]
+    assert not bad, "\n".join(f"{m.where}: {m.whole}" for m in bad)
+
+
+def test_errors_about_arguments_say_what_was_expected_and_given():
+    about = [m for m in of_all() if m.call in ("check_type", "check_value", "check_index")]
+    assert len(about) > 150, "the scan finds the calls"
+    bad = [m for m in about if not is_expectation(m) and not m.whole.startswith(tuple(WORDS_OF_PROGRAMS))]
+    assert not bad, "\n".join(f"{m.where}: {m.whole}" for m in bad)
+
+
 def test_no_exemption_is_idle():
-    texts = [m.text for m in of_binding()]
+    texts, wholes = [m.text for m in of_binding()], [m.whole for m in of_all()]
     idle = [start for start in NAMED_OTHERWISE if not any(text.startswith(start) for text in texts)]
+    idle += [
+        start for start in (*WORDS_OF_PROGRAMS, *INTERNAL) if not any(w.startswith(start) for w in wholes)
+    ]
     assert not idle
 
 
@@ -112,3 +176,8 @@ def test_a_message_without_a_name_is_found():
     source = 'check(n > (1), "expected one, got ", n); check_type(f("a(b"), "sum: expected", " two");'
     assert [has_head(m) for m in messages(source, "x.cpp")] == [False, True]
     assert [m.text for m in messages(source, "x.cpp")] == ["expected one, got ", "sum: expected"]
+
+
+def test_a_message_without_the_value_is_found():
+    source = 'check(n > 1, "expected 1, got ", n); check_value(n, "sum: expected 2"); check_index(n, "x", n);'
+    assert [is_expectation(m) for m in messages(source, "x.cpp")] == [True, False, False]

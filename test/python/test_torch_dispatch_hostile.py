@@ -137,9 +137,9 @@ def test_redispatch_takes_the_kernel_of_a_key():
     meta = flambeau.ones(2, device="meta")
     assert exp.redispatch("Meta", meta).device.type == "meta"
     for keys in ("Autograd", "Python", "FuncTorchDynamicLayerFrontMode", "CUDA", "Meta"):
-        with pytest.raises(RuntimeError, match="backend of its arguments, CPU"):
+        with pytest.raises(RuntimeError, match="backend of the arguments, CPU"):
             exp.redispatch(keys, x)
-    with pytest.raises(RuntimeError, match="backend of its arguments, Meta"):
+    with pytest.raises(RuntimeError, match="backend of the arguments, Meta"):
         exp.redispatch("CPU", meta)
 
 

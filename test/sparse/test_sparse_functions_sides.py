@@ -239,7 +239,7 @@ def test_far_diagonals_are_outside(offset):
     ["to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc", "_to_sparse_csr", "crow_indices"],
 )
 def test_compressed_layouts_are_named_as_missing(name):
-    with pytest.raises(NotImplementedError, match=rf"{name}: compressed sparse layouts .*csr.* do not exist"):
+    with pytest.raises(NotImplementedError, match=rf"{name}: .*got a compressed sparse layout .*csr"):
         getattr(sample(flambeau), name)()
 
 
@@ -247,9 +247,9 @@ def test_compressed_layouts_are_named_as_missing(name):
 def test_factories_of_compressed_layouts(name):
     layout = getattr(flambeau, name)
     for make in (flambeau.zeros, flambeau.empty, flambeau.ones):
-        with pytest.raises(NotImplementedError, match="compressed sparse layouts"):
+        with pytest.raises(NotImplementedError, match="got a compressed sparse layout "):
             make((2, 3), layout=layout)
-    with pytest.raises(NotImplementedError, match="compressed sparse layouts"):
+    with pytest.raises(NotImplementedError, match="got a compressed sparse layout "):
         dense(flambeau, 2, 3).to_sparse(layout=layout)
-    with pytest.raises(NotImplementedError, match="compressed sparse layouts"):
+    with pytest.raises(NotImplementedError, match="got a compressed sparse layout "):
         getattr(flambeau, f"{name}_tensor")([0, 1], [0], [1.0])

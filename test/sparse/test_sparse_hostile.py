@@ -28,7 +28,7 @@ def hybrid(sizes=(3, 2, 4, 1, 2), lead=3):
 
 
 def moves(ndim):
-    """Calls that a random walk chooses from, for a tensor of so many dimensions."""
+    """Calls that a random walk chooses from, for a tensor of this many dimensions."""
     pick = random.choice
     dims = range(ndim)
     yield lambda x: x.unsqueeze(random.randint(-x.dim() - 1, x.dim()))

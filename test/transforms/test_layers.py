@@ -315,9 +315,9 @@ def test_layers_are_popped_in_order():
             _C._make_batched(fb.ones(2), 0, 2)
         with pytest.raises(IndexError, match="batch dimension"):
             _C._make_batched(fb.ones(3), 1, 2)
-        with pytest.raises(RuntimeError, match="not a vmap"):
+        with pytest.raises(RuntimeError, match="expected the level of a vmap"):
             _C._make_batched(fb.ones(3), 0, 1)
-        with pytest.raises(RuntimeError, match="tracks no gradients"):
+        with pytest.raises(RuntimeError, match="expected the level of a gradient transform"):
             _C._make_tracked(fb.ones(3), 2)
         with pytest.raises(RuntimeError, match="not active"):
             _C._make_tracked(fb.ones(3), 7)

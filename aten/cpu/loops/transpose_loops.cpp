@@ -54,7 +54,7 @@ template <typename V, typename C, int... I>
   return __builtin_shufflevector(a, b, I...);
 }
 
-// A chunk, and where vectors hold two the one `apart` bytes further on.
+// A chunk; if vectors hold two, also the one that is `apart` bytes later.
 template <typename T>
 [[gnu::always_inline]] inline typename Vectors<T>::Whole load(const char* at, int64_t apart) {
   using Stored = typename Vectors<T>::StoredChunk;

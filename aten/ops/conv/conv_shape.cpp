@@ -39,7 +39,7 @@ void check_operands(const Tensor& input, const Tensor& weight, const Tensor& bia
         input.dtype(), ") and weight type (", weight.dtype(), ")");
   check(!bias.defined() || bias.dtype() == input.dtype(), "Input type (", input.dtype(),
         ") and bias type (", bias.defined() ? bias.dtype() : input.dtype(), ") should be the same");
-  check(groups > 0, "non-positive groups: got ", groups);
+  check(groups > 0, "expected groups >= 1 (non-positive groups is not supported), got ", groups);
   const int64_t channels =
       transposed ? weight.size(0) : product_of("convolution", weight.size(1), groups);
   check(input.size(1) == channels, "Given groups=", groups, ", weight ", weight,

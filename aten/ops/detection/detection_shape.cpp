@@ -11,7 +11,7 @@ namespace {
 void check_regions(const char* op, const Tensor& values, const Tensor& rois, int64_t pooled_height,
                    int64_t pooled_width) {
   check(values.dim() == 4, op, ": expected features of 4 dimensions [N, C, H, W], got ", values);
-  check(rois.dim() == 2 && rois.size(1) == 5, op, ": rois must have shape [K, 5], got ", rois);
+  check(rois.dim() == 2 && rois.size(1) == 5, op, ": expected rois of shape [K, 5], got ", rois);
   check(values.dtype() == rois.dtype(), op, ": expected features and rois of the same type, got ",
         values, " and ", rois);
   check(pooled_height >= 0 && pooled_width >= 0, op, ": expected a pooled size of 0 or more, got ",
@@ -65,8 +65,8 @@ void ps_roi(const Tensor& input, const Tensor& rois, int64_t pooled_height, int6
   check_regions("ps_roi", input, rois, pooled_height, pooled_width);
   const int64_t bins = pooled_height * pooled_width;
   check(bins > 0 && input.size(1) % bins == 0,
-        "ps_roi: input channels must be a multiple of pooling height * pooling width, got ", input,
-        " for ", pooled_height, " x ", pooled_width);
+        "ps_roi: expected channels that are a multiple of pooling height * pooling width, ",
+        pooled_height, " * ", pooled_width, ", got ", input);
   pooled_with_index(input, rois, input.size(1) / bins, pooled_height, pooled_width, out);
 }
 
@@ -100,7 +100,8 @@ void deform_columns(const Tensor& input, const Tensor& offset, const Tensor& mas
   for (const IntArrayRef pair : {kernel_size, stride, padding, dilation})
     check(pair.size() == 2, op, ": expected two numbers for each of kernel size, stride, padding ",
           "and dilation, got ", pair);
-  check(kernel_size[0] >= 0 && kernel_size[1] >= 0, op, ": expected a kernel of size 0 or more");
+  check(kernel_size[0] >= 0 && kernel_size[1] >= 0, op,
+        ": expected a kernel of size 0 or more, got ", kernel_size);
   check(offset_groups > 0 && input.size(1) % offset_groups == 0, op, ": expected channels that ",
         offset_groups, " offset groups divide, got ", input);
   const int64_t taps = product_of(op, kernel_size[0], kernel_size[1]), n = input.size(0);

@@ -207,7 +207,7 @@ class FallenCall {
     const Device device = asked_for_.type == DeviceType::Meta ? common_ : asked_for_;
     if (device.type != DeviceType::PrivateUse1) return;
     if (is_sparse(t))
-      fail(ErrorKind::NotImplemented, op_.name, ": sparse tensors are on the CPU only, got ",
+      fail(ErrorKind::NotImplemented, op_.name, ": expected sparse tensors on the CPU, got device ",
            device);
     t = mirrors_.on_device(t, device);
   }

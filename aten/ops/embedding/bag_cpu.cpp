@@ -47,8 +47,8 @@ void check_range(const char* what, const int64_t* index, int64_t n, int64_t size
     outside |= at | (static_cast<uint64_t>(size) - 1 - at);
   }
   for (int64_t i = 0; outside >> 63 && i < n; ++i) {
-    check(index[i] >= 0 && index[i] < size, "embedding_bag: ", what, " out of range: got ",
-          index[i], " for size ", size);
+    check(index[i] >= 0 && index[i] < size, "embedding_bag: ", what,
+          " out of range: expected 0 to ", size - 1, ", got ", index[i]);
   }
 }
 
@@ -97,7 +97,7 @@ class Rows {
   }
   // Of targets in order.
   void take_maxima(int64_t* places) const {
-    check(in_order_, "_max_rows: expected targets in ascending order");
+    check(in_order_, "_max_rows: expected targets in ascending order, got others");
     if (count_ == 0 || width_ == 0) return;
     parallel_for(0, count_, width_, [&](int64_t first, int64_t last) {
       std::vector<char> at(static_cast<size_t>(width_ * bytes_));
@@ -230,12 +230,16 @@ void bags_of_cpu(const Tensor& indices, const Tensor& offsets, int64_t bags, int
   std::vector<int64_t> begins(starts.data_as<int64_t>(),
                               starts.data_as<int64_t>() + starts.numel());
   if (!std::is_sorted(begins.begin(), begins.end())) std::sort(begins.begin(), begins.end());
-  check_index(begins.empty() || (begins.front() >= 0 && begins.back() <= count),
-              "embedding_bag: expected offsets from 0 to ", count);
+  if (!begins.empty()) {
+    check_index(begins.front() >= 0 && begins.back() <= count,
+                "embedding_bag: expected offsets from 0 to ", count, ", got ", begins.front(),
+                " to ", begins.back());
+  }
   begins.resize(static_cast<size_t>(bags), count);
   const int64_t end = starts.numel() > bags ? starts.data_as<int64_t>()[bags] : count;
   check_index(count == 0 || (bags > 0 && end == count),
-              "embedding_bag: expected bags for all of the ", count, " indices");
+              "embedding_bag: expected bags that cover the ", count, " indices, got ", bags,
+              " bags that end at ", end);
   int64_t* const to = bag.data_as<int64_t>();
   for (int64_t b = 0; b < bags; ++b) {
     const auto at = static_cast<size_t>(b);

@@ -25,7 +25,9 @@ void empty(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Devi
            std::optional<MemoryFormat> memory_format, OutSpec* out) {
   factory(size, dtype, device, out);
   const MemoryFormat format = memory_format.value_or(MemoryFormat::Contiguous);
-  check(format != MemoryFormat::Preserve, "empty: expected a memory format other than preserve");
+  check(
+      format != MemoryFormat::Preserve,
+      "empty: expected contiguous_format, channels_last or channels_last_3d, got preserve_format");
   out->strides = strides_of_format(size, format);
 }
 
@@ -47,9 +49,11 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
   const ScalarType type = dtype.value_or(whole ? ScalarType::Int64 : default_dtype());
   // As in PyTorch: bounds are cut to whole numbers for int64 alone.
   whole = whole || type == ScalarType::Int64;
-  check(!step.is_zero(), "step must be nonzero");
-  check_value(!whole || step.to_int64() != 0, "step must be nonzero: ", step);
-  check(is_finite(start) && is_finite(end), "unsupported range: ", start, " -> ", end);
+  check(!step.is_zero(), "expected a step other than 0 (step must be nonzero), got ", step);
+  check_value(!whole || step.to_int64() != 0,
+              "expected a step other than 0 (step must be nonzero), got ", step);
+  check(is_finite(start) && is_finite(end), "expected finite bounds (unsupported range), got ",
+        start, " and ", end);
   const bool up = step.to_double() > 0;
   int64_t count = 0;
   if (whole) {
@@ -59,14 +63,15 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
     int64_t span = 0;
     const bool overflow = __builtin_sub_overflow(last, first, &span) ||
                           (by == -1 && span == std::numeric_limits<int64_t>::min());
-    check(!overflow, "invalid size, possible overflow? got a range from ", first, " to ", last);
+    check(!overflow, "expected a range of less than 2^63 elements (invalid size), got ", first,
+          " to ", last);
     count = span / by + (span % by != 0);
   } else {
     const double span = end.to_double() - start.to_double();
     check(up ? span >= 0 : span <= 0,
           "expected bounds in the step's direction, got some inconsistent with step sign");
     const double n = std::ceil(span / step.to_double());
-    check(n < 0x1p62, "invalid size, possible overflow? got ", n, " elements");
+    check(n < 0x1p62, "expected a range of less than 2^62 elements (invalid size), got ", n);
     count = static_cast<int64_t>(n);
   }
   factory(IntArrayRef(count), type, device, out);
@@ -74,7 +79,7 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
 
 void linspace(const Scalar& start, const Scalar& end, int64_t steps,
               std::optional<ScalarType> dtype, std::optional<Device> device, OutSpec* out) {
-  check(steps >= 0, "number of steps must be 0 or more");
+  check(steps >= 0, "expected steps of 0 or more, got ", steps);
   const bool is_complex = start.is_complex() || end.is_complex();
   factory(IntArrayRef(steps),
           dtype.value_or(is_complex ? default_complex_dtype() : default_dtype()), device, out);

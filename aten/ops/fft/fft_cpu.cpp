@@ -223,7 +223,7 @@ void fft_c2c(const Tensor& self, OutSpec* out) {
 void fft_r2c(const Tensor& self, IntArrayRef dim, bool onesided, OutSpec* out) {
   check(self.dtype() == ScalarType::Float32 || self.dtype() == ScalarType::Float64,
         "_fft_r2c: expected dtype float32 or float64, got ", self.dtype());
-  check(!dim.empty(), "_fft_r2c: expected at least one dimension");
+  check(!dim.empty(), "_fft_r2c: expected at least one dimension, got none");
   like(self, to_complex_type(self.dtype()), out);
   const auto last = static_cast<size_t>(wrap_dim(dim.back(), self.dim()));
   if (onesided) out->sizes[last] = self.sizes()[last] / 2 + 1;
@@ -231,7 +231,7 @@ void fft_r2c(const Tensor& self, IntArrayRef dim, bool onesided, OutSpec* out) {
 
 void fft_c2r(const Tensor& self, IntArrayRef dim, int64_t last_dim_size, OutSpec* out) {
   check_complex("_fft_c2r", self);
-  check(!dim.empty(), "_fft_c2r: expected at least one dimension");
+  check(!dim.empty(), "_fft_c2r: expected at least one dimension, got none");
   like(self, to_real_type(self.dtype()), out);
   const auto last = static_cast<size_t>(wrap_dim(dim.back(), self.dim()));
   check(last_dim_size / 2 + 1 == self.sizes()[last], "_fft_c2r: expected ", last_dim_size / 2 + 1,

@@ -23,7 +23,7 @@ struct Pass {
 };
 
 // Where the lanes lie in memory, in units of T: element k of lane j at k * step + j * lane_step,
-// its imaginary part `imaginary` further on. has_imaginary false: there is none (read as 0).
+// its imaginary part `imaginary` units later. has_imaginary false: there is none (read as 0).
 struct Layout {
   int64_t step;
   int64_t lane_step;

@@ -36,7 +36,7 @@ class RowGroup {
     T *re, *im;
   };
   // Forward transforms of in, which is overwritten, as `work` is; sequence r of what is returned
-  // begins apart() * r elements further on.
+  // begins apart() * r elements later.
   Parts execute(int64_t rows, Parts in, Parts work) const;
   int64_t apart() const { return n_ + loops<T>().lanes; }
 

@@ -25,14 +25,15 @@ struct Windows {
           IntArrayRef paddings, IntArrayRef strides) {
     check(kernels.size() == 2 && dilations.size() == 2 && paddings.size() == 2 &&
               strides.size() == 2 && image.size() == 2,
-          op, ": expected 2 numbers for each of the sizes");
+          op, ": expected 2 numbers in each size argument, got kernel_size ", kernels,
+          ", dilation ", dilations, ", padding ", paddings, " and stride ", strides);
     for (size_t d = 0; d < 2; ++d) {
       in[d] = image[d];
       kernel[d] = kernels[d], dilation[d] = dilations[d];
       padding[d] = paddings[d], stride[d] = strides[d];
       check(kernel[d] > 0, op, ": expected kernels of positive sizes, got ", kernels);
       check(dilation[d] > 0, op, ": expected positive dilations, got ", dilations);
-      check(padding[d] >= 0, op, ": padding should be non-negative, got ", paddings);
+      check(padding[d] >= 0, op, ": expected padding of 0 or more, got ", paddings);
       check(stride[d] > 0, op, ": expected positive strides, got ", strides);
       const int64_t room = window_room(op, in[d], kernel[d], padding[d], dilation[d]);
       out[d] = room < 0 ? 0 : room / stride[d] + 1;
@@ -120,9 +121,9 @@ void im2col(const Tensor& self, IntArrayRef kernel_size, IntArrayRef dilation, I
       "unfold: expected shape (C, H, W) or (N, C, H, W), empty in no dimension but the batch, got ",
       self);
   const Windows w("im2col", image_of(self), kernel_size, dilation, padding, stride);
-  check(w.count() > 0, "unfold: no window fits into (", w.in[0], ", ", w.in[1],
-        "): kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
-        " give an array of sliding blocks of shape (", w.out[0], ", ", w.out[1], ")");
+  check(w.count() > 0, "unfold: expected windows that fit into (", w.in[0], ", ", w.in[1],
+        "), got kernel_size=", kernel_size, ", dilation=", dilation, ", padding=", padding,
+        ", whose array of sliding blocks has shape (", w.out[0], ", ", w.out[1], ")");
   *out = {{self.size(0), product_of("im2col", self.size(1), w.taps()), w.count()},
           {},
           self.dtype(),

@@ -109,8 +109,8 @@ void index_put_cpu(Tensor& self, TensorList indices, const Tensor& values, bool 
   check(self.dtype() == values.dtype(), "index_put_: expected values of the destination's dtype ",
         pytorch_name_of(self.dtype()), ", got ", pytorch_name_of(values.dtype()));
   check(is_broadcastable_to(values.sizes(), plan.result_sizes),
-        "index_put_: shape mismatch: values ", values, " do not broadcast to the indexed shape ",
-        plan.result_sizes);
+        "index_put_: shape mismatch: expected values that broadcast to the indexed shape ",
+        plan.result_sizes, ", got ", values);
   for (const Tensor& index : indices) {
     if (index.defined()) indexing::apart_from(self, index);
   }

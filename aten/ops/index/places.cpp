@@ -45,7 +45,8 @@ DimVector broadcast_indices(TensorList indices) {
   DimVector sizes;
   for (const Tensor& index : indices) {
     const bool fits = !index.defined() || broadcast_into(sizes, index.sizes());
-    check_index(fits, "index: shape mismatch: indices do not broadcast together, got ", indices);
+    check_index(fits, "index: shape mismatch: expected indices that broadcast together, got ",
+                indices);
   }
   return sizes;
 }
@@ -103,7 +104,7 @@ Plan plan_of(const Tensor& self, TensorList indices) {
     }
   }
   check_index(!nothing_to_index || numel_of(plan.index_sizes) == 0,
-              "index is out of bounds: the dimension has size 0");
+              "expected no indices for a dimension of size 0, got some (index is out of bounds)");
   for (size_t i = 0; i < plan.index_sizes.size(); ++i) {
     plan.result_sizes.insert(plan.dims_before + i, plan.index_sizes[i]);
   }

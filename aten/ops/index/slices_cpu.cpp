@@ -42,8 +42,8 @@ void check_index_add(const Tensor& self, int64_t dim, const Tensor& index, const
         WrongIndexDtype{"index_add_()", "int64 or int32", index.dtype()});
   check(self.dtype() == source.dtype(), "index_add_(): expected a source of dtype ",
         pytorch_name_of(self.dtype()), ", got ", pytorch_name_of(source.dtype()));
-  check(dim == 0 || dim < source.dim(), "index_add_(): the source has ", source.dim(),
-        " dimensions and thus no dim ", dim);
+  check(dim == 0 || dim < source.dim(), "index_add_(): expected a source with dim ", dim,
+        ", got one of ", source.dim(), " dimensions");
   check_index(source.dim() > 0 || index.numel() == 1, MissingDimension{dim});
   const int64_t slices = source.dim() ? source.size(dim) : 1;
   check(index.numel() == slices, "index_add_(): expected one index for each of the ", slices,
@@ -79,7 +79,7 @@ void fill_slices(Tensor& self, int64_t dim, const Tensor& index, const Scalar& v
   check_index(index.dtype() == ScalarType::Int64,
               WrongIndexDtype{"index_fill_()", "int64", index.dtype()});
   check(self.is_complex() || !value.is_complex(),
-        "index_fill_(): expected a real value for a real tensor");
+        "index_fill_(): expected a real value for a real tensor, got ", value);
   check(index.dim() <= 1, "index_fill_(): expected indices of 0 or 1 dimensions, got ",
         index.dim());
   indexing::apart_from(self, index);
@@ -104,7 +104,8 @@ void select_elements(const Tensor& self, const Tensor& index, Tensor& result) {
     parallel_for(0, positions.numel(), 4, [&](int64_t begin, int64_t end) {
       const int64_t picked =
           indexing::pick(from, self.stride(0), self.size(0), at + begin, end - begin, to + begin);
-      check_index(picked == end - begin, "index_select(): index out of range");
+      check_index(picked == end - begin, "index_select(): expected indices from 0 to ",
+                  self.size(0) - 1, ", got index out of range");
     });
   });
 }
@@ -121,7 +122,8 @@ void index_select_cpu(const Tensor& self, int64_t dim, const Tensor& index, Tens
         const bool inside = i >= 0 && i < size;
         check(inside || !by_range, "index_select(): expected indices from 0 to ", size - 1,
               ", got ", i);
-        check_index(inside, "index_select(): index out of range: got ", i, " for size ", size);
+        check_index(inside, "index_select(): expected indices from 0 to ", size - 1,
+                    ", got index out of range: ", i);
       });
   if (result.numel() == 0) return;
   dispatch_by_size(element_size(self.dtype()), "index_select", [&]<typename T>() {
@@ -143,8 +145,8 @@ void index_add_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor&
   const auto places =
       indexing::slices_of(self, dim, index, Negative::Invalid, [&](int64_t i, int64_t size) {
         const bool inside = i >= 0 && i < size;
-        check_index(inside || scatters, "index_add_(): index out of range: got ", i, " for size ",
-                    size);
+        check_index(inside || scatters, "index_add_(): expected indices from 0 to ", size - 1,
+                    ", got index out of range: ", i);
         check(inside, OutOfBounds{i, dim, size});
       });
   dispatch_all(self.dtype(), "index_add_", [&]<typename T>() {
@@ -204,7 +206,8 @@ void index_select(const Tensor& self, int64_t dim, const Tensor& index, OutSpec*
   DimVector sizes(self.sizes());
   if (!sizes.empty()) {
     const bool nowhere = self.dim() > 1 && self.size(along) == 0 && index.numel() > 0;
-    check(!nowhere, "index_select(): the dimension has no elements to select");
+    check(!nowhere, "index_select(): expected no indices for a dimension of size 0, got ",
+          index.numel());
     sizes[static_cast<size_t>(along)] = index.numel();
   }
   sized(self, sizes, out);

@@ -53,7 +53,8 @@ void put_cpu(Tensor& self, const Tensor& index, const Tensor& source, bool accum
   check_index(source.numel() == index.numel(),
               "put_(): expected one element of source per index, got ", source.numel(), " and ",
               index.numel());
-  check_index(self.numel() > 0 || index.numel() == 0, "put_(): self has no elements to write to");
+  check_index(self.numel() > 0 || index.numel() == 0,
+              "put_(): expected no indices for an empty tensor, got ", index.numel());
   indexing::check_writable(self);
   indexing::apart_from(self, index);
   const Tensor values = contiguous_tensor(indexing::apart_from(self, source));
@@ -80,7 +81,8 @@ namespace flambeau::shape {
 
 void take(const Tensor& self, const Tensor& index, OutSpec* out) {
   check(index.dtype() == ScalarType::Int64, WrongIndexDtype{"take()", "int64", index.dtype()});
-  check_index(self.numel() > 0 || index.numel() == 0, "take(): self has no elements to take");
+  check_index(self.numel() > 0 || index.numel() == 0,
+              "take(): expected no indices for an empty tensor, got ", index.numel());
   sized(self, index.sizes(), out);
 }
 

@@ -21,7 +21,9 @@ bool all_channels_last(TensorList tensors) {
 void cat(TensorList tensors, int64_t dim, OutSpec* out) {
   check_value(!tensors.empty(), NoTensors{"cat"});
   const Tensor& model = tensors[0];
-  check(model.dim() > 0, "cat: zero-dimensional tensor (at position 0) cannot be concatenated");
+  check(model.dim() > 0,
+        "cat: expected tensors with dimensions, got one of 0 dimensions "
+        "(zero-dimensional tensor (at position 0) cannot be concatenated)");
   const auto along = static_cast<size_t>(wrap_dim(dim, model.dim()));
   DimVector sizes(model.sizes());
   for (size_t i = 1; i < tensors.size(); ++i) {

@@ -153,7 +153,7 @@ void check_pivots(const char* op, const Tensor& pivots, int64_t n, bool signed_p
 void ldl_solve_cpu(const Tensor& LD, const Tensor& pivots, const Tensor& B, bool hermitian,
                    Tensor& result) {
   const int64_t n = LD.size(-1), columns = B.size(-1);
-  check_pivots("torch.linalg.ldl_solve", pivots, n, true);
+  check_pivots("linalg.ldl_solve", pivots, n, true);
   copy_into(result, B);
   const BroadcastMatrices factors(LD, batch_of(result)), order(pivots, batch_of(result), 1);
   dispatch_lapack(LD.dtype(), "linalg.ldl_solve", [&]<typename T>() {

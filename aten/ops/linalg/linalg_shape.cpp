@@ -32,14 +32,14 @@ void lu_factor(const Tensor& A, std::string_view caller, OutSpec* out) {
 }
 
 void ldl_factor_ex(const Tensor& self, OutSpec* out) {
-  check_square_lapack("torch.linalg.ldl_factor_ex", self, "self");
+  check_square_lapack("linalg.ldl_factor_ex", self, "self");
   out[0] = by_columns(self, batch_of(self), self.size(-1), self.size(-1));
   out[1] = by_rows(self, batch_with(batch_of(self), {self.size(-1)}), ScalarType::Int32);
   out[2] = by_rows(self, batch_of(self), ScalarType::Int32);
 }
 
 void ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B, OutSpec* out) {
-  constexpr const char* op = "torch.linalg.ldl_solve";
+  constexpr const char* op = "linalg.ldl_solve";
   check_square_lapack(op, LD, "LD");
   check_matrices(op, B, "B");
   check_same_dtype(op, LD, B);
@@ -61,8 +61,9 @@ void factored_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, Out
         pytorch_name_of(pivots.dtype()));
   check(pivots.sizes() == LU.sizes().slice(0, LU.sizes().size() - 1), op,
         ": expected one of the pivots per row of each matrix, got ", pivots, " for LU ", LU);
-  check(LU.size(-1) == B.size(-2), op, ": Incompatible shapes for AX = B: A is ", LU.size(-2), "x",
-        LU.size(-1), ", B is ", B.size(-2), "x", B.size(-1));
+  check(LU.size(-1) == B.size(-2), op, ": expected as many rows in B as in A (Incompatible shapes ",
+        "for AX = B), got A of ", LU.size(-2), "x", LU.size(-1), " and B of ", B.size(-2), "x",
+        B.size(-1));
   *out = by_columns(B, broadcast_sizes(batch_of(LU), batch_of(B)), B.size(-2), B.size(-1));
 }
 
@@ -83,15 +84,15 @@ void solve_triangular(const Tensor& self, const Tensor& B, bool left, OutSpec* o
   check_matrices(op, B, "B");
   check_same_dtype(op, self, B);
   const int64_t along = left ? -2 : -1;
-  check(B.size(along) == self.size(-1), op, ": Incompatible shapes for ",
-        left ? "AX = B" : "XA = B", ": A is ", self.size(-2), "x", self.size(-1), ", B is ",
-        B.size(-2), "x", B.size(-1));
+  check(B.size(along) == self.size(-1), op, ": expected as many ", left ? "rows" : "columns",
+        " in B as in A (Incompatible shapes for ", left ? "AX = B" : "XA = B", "), got A of ",
+        self.size(-2), "x", self.size(-1), " and B of ", B.size(-2), "x", B.size(-1));
   *out = by_columns(B, broadcast_sizes(batch_of(self), batch_of(B)), B.size(-2), B.size(-1));
 }
 
 void geqrf(const Tensor& self, OutSpec* out) {
-  check_matrices("torch.geqrf", self, "input");
-  check_lapack_dtype("torch.geqrf", self, ErrorKind::NotImplemented);
+  check_matrices("geqrf", self, "input");
+  check_lapack_dtype("geqrf", self, ErrorKind::NotImplemented);
   const int64_t m = self.size(-2), n = self.size(-1);
   out[0] = by_columns(self, batch_of(self), m, n);
   out[1] = by_rows(self, batch_with(batch_of(self), {std::min(m, n)}), self.dtype());
@@ -100,8 +101,8 @@ void geqrf(const Tensor& self, OutSpec* out) {
 void qr(const Tensor& A, std::string_view mode, OutSpec* out) {
   check_matrices("linalg.qr", A);
   check_lapack_dtype("linalg.qr", A);
-  check(mode == "reduced" || mode == "complete" || mode == "r", "linalg.qr: unrecognized mode '",
-        mode, "', expected 'reduced', 'r' or 'complete'");
+  check(mode == "reduced" || mode == "complete" || mode == "r",
+        "linalg.qr: expected mode 'reduced', 'r' or 'complete', got '", mode, "'");
   const int64_t m = A.size(-2), n = A.size(-1), k = mode == "complete" ? m : std::min(m, n);
   out[0] = mode == "r" ? by_rows(A, {0}, A.dtype()) : by_columns(A, batch_of(A), m, k);
   out[1] = by_columns(A, batch_of(A), k, n);
@@ -118,8 +119,8 @@ void householder_product(const Tensor& input, const Tensor& tau, OutSpec* out) {
   expect(input.dim() - tau.dim() == 1, "tau of one dimension less than input");
   expect(batch_of(input) == tau.sizes().slice(0, tau.sizes().size() - 1),
          "equal batch dimensions of tau and the input");
-  check(tau.dtype() == input.dtype(), op, ": tau's dtype ", tau.dtype(),
-        " does not match the input's dtype ", input.dtype());
+  check(tau.dtype() == input.dtype(), op, ": expected tau of the input's dtype ", input.dtype(),
+        ", got ", tau.dtype());
   check_lapack_dtype(op, input, ErrorKind::NotImplemented);
   *out = by_columns(input, batch_of(input), input.size(-2), input.size(-1));
 }

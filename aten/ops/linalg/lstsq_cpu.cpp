@@ -66,7 +66,7 @@ void lstsq_cpu(const Tensor& self, const Tensor& b, double rcond, std::string_vi
       if (m == 0) std::fill(to, to + n * right_sides, T(0));
     });
   });
-  check_info("torch.linalg.lstsq", info, [](std::string& text, int at) {
+  check_info("linalg.lstsq", info, [](std::string& text, int at) {
     text +=
         text_of("The least squares solution needs a matrix of full rank (error code: ", at, ")");
   });

@@ -64,7 +64,7 @@ void each_matrix(int64_t count, int64_t m, int64_t n, const Body& body) {
 
 inline int64_t matrix_count(const Tensor& t) { return numel_of(batch_of(t)); }
 
-// Leading dimension of a column-major matrix with so many rows.
+// Leading dimension of a column-major matrix with this many rows.
 inline int leading(int64_t rows) { return static_cast<int>(std::max<int64_t>(rows, 1)); }
 
 template <typename F>

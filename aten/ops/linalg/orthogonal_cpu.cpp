@@ -63,7 +63,7 @@ void multiply_out_blocks(const T* a, const T* t, int64_t m, int64_t n, T* q, int
                    static_cast<int>(std::min(k, first + kBlock)), static_cast<int>(kBlock), a,
                    leading(m), t, columns);
   };
-  const auto pair = [&](int64_t i) {  // a cheap one and a dear one cost alike
+  const auto pair = [&](int64_t i) {  // pairs of a cheap and an expensive column cost the same
     block(i);
     if (blocks - 1 - i != i) block(blocks - 1 - i);
   };

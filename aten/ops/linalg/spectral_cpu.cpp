@@ -106,7 +106,8 @@ int svd_of(char job, bool divide, int64_t m, int64_t n, T* a, lapack::real_t<T>*
 
 void svd_cpu(const Tensor& A, bool full_matrices, bool compute_uv,
              std::optional<std::string_view> driver, Tensor& U, Tensor& S, Tensor& Vh) {
-  check(!driver, "linalg.svd: driver= names a method of cuSOLVER; on the CPU it must be None");
+  check(!driver, "linalg.svd: expected driver=None on the CPU, got '", driver.value_or(""),
+        "', a method of cuSOLVER");
   const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
   const char job = !compute_uv ? 'N' : full_matrices ? 'A' : 'S';
   const Tensor scratch = allocate(by_columns(A, batch_of(A), m, n));

@@ -2,7 +2,7 @@
 // Formula:
 //   with the target interleaved by blanks, l' of length 2 S + 1, the forward variables are
 //     alpha[t, s] = log_probs[t, l'_s] + ln(sum of exp alpha[t - 1, s - 2 .. s]),
-//   where s - 2 counts only if l'_s is no blank and differs from l'_(s-2); the loss is
+//   where s - 2 counts only if l'_s is not a blank and differs from l'_(s-2); the loss is
 //   -ln(e^alpha[T - 1, 2 S] + e^alpha[T - 1, 2 S - 1]). The backward variables beta run the other
 //   way; the gradient is exp(log_probs) - sum of e^(alpha + beta) over a class / probability.
 // Accumulates in: logarithms in the dtype.
@@ -213,7 +213,7 @@ void check_targets(const Tensor& targets, int64_t batch, int64_t longest, int64_
 
 void ctc_loss(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
               IntArrayRef target_lengths, int64_t blank, OutSpec* out) {
-  check(log_probs.numel() > 0, "ctc_loss: expected log_probs with elements");
+  check(log_probs.numel() > 0, "ctc_loss: expected log_probs with elements, got ", log_probs);
   check(log_probs.dim() == 3, "ctc_loss: expected log_probs (T, N, C), got ", log_probs);
   const int64_t times = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
   check(blank >= 0 && blank < classes, "ctc_loss: expected blank below ", classes, ", got ", blank);

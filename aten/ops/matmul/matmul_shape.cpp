@@ -10,7 +10,8 @@ void check_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   check(a.dtype() == b.dtype(), op, ": expected operands of the same dtype, got ", a.dtype(),
         " and ", b.dtype());
   if (a.dtype() == ScalarType::Bool)
-    fail(ErrorKind::NotImplemented, op, ": not implemented for bool");
+    fail(ErrorKind::NotImplemented, op,
+         ": expected numbers, got bool (not implemented for 'Bool')");
 }
 
 }  // namespace
@@ -25,8 +26,8 @@ void mm(const Tensor& self, const Tensor& mat2, OutSpec* out) {
 
 void addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, OutSpec* out) {
   mm(mat1, mat2, out);
-  check(is_broadcastable_to(self.sizes(), out->sizes), "addmm: an input ", self,
-        " does not expand to ", out->sizes);
+  check(is_broadcastable_to(self.sizes(), out->sizes), "addmm: expected an input that expands to ",
+        out->sizes, ", got ", self);
   check_dtypes("addmm", self, mat1);
 }
 
@@ -43,7 +44,8 @@ void bmm(const Tensor& self, const Tensor& mat2, OutSpec* out) {
 void mv(const Tensor& self, const Tensor& vec, OutSpec* out) {
   check(self.dim() == 2 && vec.dim() == 1, "mv: vector + matrix @ vector expected, got ", self,
         " and ", vec);
-  check(self.size(1) == vec.size(0), "mv: size mismatch, got ", self, " and ", vec);
+  check(self.size(1) == vec.size(0),
+        "mv: expected as many elements as columns (size mismatch), got ", self, " and ", vec);
   check_dtypes("mv", self, vec);
   *out = {{self.size(0)}, {}, self.dtype(), self.device()};
 }

@@ -41,7 +41,7 @@ void multiply_small(ScalarType dtype, const SmallProducts& products);
 
 // Few rows of float32 times a matrix whose columns fill vectors and lie side by side, with AVX-512:
 // a library spends a quarter of such a product on other things. `addend`: what the product is added
-// to, its rows so many elements apart; null adds nothing. False where it is something else.
+// to, with its rows this many elements apart; null adds nothing. False where it is something else.
 bool multiply_few_rows(ScalarType dtype, const SmallProducts& product, const void* addend,
                        int64_t addend_stride);
 

@@ -350,7 +350,7 @@ class SharedSums {
 
  private:
   static constexpr int64_t kMost = 64;
-  // Planes of all channels at once are not parted.
+  // Planes that are processed with all channels at once are not divided.
   int64_t share(int64_t i) const {
     return groups_.rows ? i * groups_.batch / parts_ * groups_.planes.channels
                         : i * groups_.count() / parts_;

@@ -19,8 +19,8 @@ void track_statistic_cpu(const Tensor& running, const Tensor& value, double mome
         ", got ", running);
   // Under vmap: one statistic for all entries of a batch cannot take a value from each.
   check(!has_internal_overlap(running),
-        "batch norm: expected running statistics whose elements do not share memory; under vmap, "
-        "pass statistics that are batched as the input is");
+        "batch norm: expected running statistics whose elements have memory of their own, got "
+        "shared elements; under vmap, pass statistics that are batched as the input is");
   copy_into(result, running);
   const Tensor to = contiguous_tensor(cast_tensor(value, running.dtype()));
   dispatch_floating(running.dtype(), "batch_norm", [&]<typename T>() {

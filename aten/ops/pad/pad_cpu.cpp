@@ -198,8 +198,9 @@ void constant_pad(const Tensor& self, IntArrayRef pad, OutSpec* out) {
     const int64_t before = pad[2 * i], after = pad[2 * i + 1];
     // Padding on one side does not compensate for a cut on the other.
     const bool is_cut = before < -size || after < -size - std::min<int64_t>(before, 0);
-    check(!is_cut, "pad: dimension ", int64_t(sizes.size() - 1 - i), " of size ", was,
-          " would get a negative output size from padding (", before, ", ", after, ")");
+    check(!is_cut, "pad: expected an output size of 0 or more in dimension ",
+          int64_t(sizes.size() - 1 - i), " of size ", was,
+          ", got negative output size from padding (", before, ", ", after, ")");
     size = sum_of("pad", size, sum_of("pad", before, after));
   }
   *out = {sizes, {}, self.dtype(), self.device()};
@@ -214,7 +215,7 @@ namespace {
 int64_t padded_edge(IntArrayRef sizes, int64_t dim, int64_t before, int64_t after,
                     std::string_view mode) {
   check(mode == "reflect" || mode == "replicate" || mode == "circular",
-        "pad: Unrecognised padding mode ", mode);
+        "pad: expected mode 'constant', 'reflect', 'replicate' or 'circular', got '", mode, "'");
   const int64_t n = sizes[static_cast<size_t>(dim)];
   constexpr int64_t kMost = int64_t{1} << 62;
   check(std::max(before, after) < kMost && std::min(before, after) > -kMost,
@@ -225,20 +226,20 @@ int64_t padded_edge(IntArrayRef sizes, int64_t dim, int64_t before, int64_t afte
     check(before < n && after < n, "reflect pad: expected less padding than elements, got (",
           before, ", ", after, ") at dimension ", dim, " of shape ", sizes);
   } else if (mode == "circular") {
-    check(before <= n && after <= n, "circular pad: wrapping around more than once: padding (",
-          before, ", ", after, ") at dimension ", dim, " of shape ", sizes);
+    check(before <= n && after <= n, "circular pad: expected padding of at most the size, got (",
+          before, ", ", after, ") at dimension ", dim, " of shape ", sizes,
+          " (wrapping around more than once)");
     const int64_t kept =
         sum_of("pad", n, sum_of("pad", std::min<int64_t>(0, before), std::min<int64_t>(0, after)));
-    check(n == 0 || kept > 0, "circular pad: Negative padding leaves an empty dimension: input ",
-          sizes, ", padding (", before, ", ", after, ") at dimension ", dim);
+    check(n == 0 || kept > 0, "circular pad: expected padding that leaves elements, got (", before,
+          ", ", after, ") at dimension ", dim, " of shape ", sizes);
   }
   const bool copies_nothing = n == 0 && before <= 0 && after <= 0;
   check(n > 0 || copies_nothing, "pad: Expected a non-empty dimension ", dim,
         ", got input of size ", sizes);
-  check(padded >= (n > 0),
-        mode == "circular" ? "circular pad: Negative padding leaves an empty dimension"
-                           : "pad: input is too small for the padding",
-        ": input ", sizes, ", padding (", before, ", ", after, ") at dimension ", dim);
+  check(padded >= (n > 0), mode == "circular" ? "circular pad" : "pad",
+        ": expected padding that leaves elements, got (", before, ", ", after, ") at dimension ",
+        dim, " of shape ", sizes);
   return padded;
 }
 
@@ -274,8 +275,8 @@ void pad_edge_backward(const Tensor& grad_output, int64_t dim, int64_t before, i
   int64_t left = 0;
   const bool overflow =
       __builtin_sub_overflow(size, before, &left) || __builtin_sub_overflow(left, after, &left);
-  check(!overflow && left >= 0, "pad_backward: a gradient ", grad_output,
-        " is too small for padding (", before, ", ", after, ") at dimension ", dim);
+  check(!overflow && left >= 0, "pad_backward: expected a gradient at least as large as padding (",
+        before, ", ", after, ") at dimension ", dim, ", got ", grad_output);
   size = left;
   padded_edge(sizes, dim, before, after, mode);
   *out = {sizes, {}, grad_output.dtype(), grad_output.device()};

@@ -130,7 +130,8 @@ void fractional_max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRe
         "fractional_max_pool: Expect _random_samples of shape ", IntArrayRef(wanted), ", got ",
         random_samples);
   check(random_samples.dtype() == self.dtype(),
-        "fractional_max_pool: expected _random_samples of the input's dtype");
+        "fractional_max_pool: expected _random_samples of the input's dtype ", self.dtype(),
+        ", got ", random_samples.dtype());
   DimVector sizes(self.sizes());
   for (int64_t d = 0; d < dims; ++d) {
     const auto at = static_cast<size_t>(self.dim() - dims + d), i = static_cast<size_t>(d);
@@ -140,8 +141,8 @@ void fractional_max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRe
     // As in PyTorch, windows of volumes cannot begin at each place.
     const int64_t most = sizes[at] - (dims == 3 ? 1 : 0);
     check(output_size[i] <= most - kernel_size[i] + 1, "fractional_max_pool", dims,
-          "d(): pool size ", kernel_size[i], " too large relative to input size ", sizes[at],
-          " for output size ", output_size[i]);
+          "d(): expected windows that fit into input size ", sizes[at], ", got kernel_size ",
+          kernel_size[i], " and output_size ", output_size[i], " (too large)");
     sizes[at] = output_size[i];
   }
   out[0] = {sizes, {}, self.dtype(), self.device()};

@@ -269,8 +269,8 @@ void max_pool_backward_cpu(const Tensor& grad, const Tensor& indices, IntArrayRe
       for (int64_t i = first * windows; i < last * windows; ++i) {
         T* plane = grad_input.data_as<T>() + i / windows * volume * inner;
         for (int64_t c = 0; c < inner; ++c, ++values, ++place) {
-          check_index(*place >= 0 && *place < volume, "max_pool_backward: index ", *place,
-                      " is out of bounds for planes of ", volume, " elements");
+          check_index(*place >= 0 && *place < volume, "max_pool_backward: expected indices below ",
+                      volume, ", got ", *place, ", which is out of bounds");
           T& to = plane[*place * inner + c];
           to = wrapping_sum(to, *values);
         }

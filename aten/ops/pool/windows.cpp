@@ -27,7 +27,8 @@ DimVector fixed_sizes(const char* op, IntArrayRef input, IntArrayRef kernel, Int
   check(input.size() == dims + 1 || input.size() == dims + 2, op, ": ",
         WrongRank{int64_t(dims + 1), input});
   check(stride.size() == dims && padding.size() == dims && dilation.size() == dims, op,
-        ": expected kernel_size, stride, padding and dilation of ", int64_t(dims), " values");
+        ": expected kernel_size, stride, padding and dilation of ", int64_t(dims), " values, got ",
+        kernel, ", ", stride, ", ", padding, " and ", dilation);
   for (size_t d = input.size() - dims - 1; d < input.size(); ++d) {
     check(input[d] > 0, op, ": Expected ", int64_t(dims + 1), "D or ", int64_t(dims + 2),
           "D input that is empty in its batch dimension at most, got ", input);

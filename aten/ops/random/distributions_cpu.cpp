@@ -42,8 +42,10 @@ template <typename T>
 void check_uniform(double from, double to) {
   constexpr double largest = largest_of<T>();
   const char* name = pytorch_name_of(scalar_type_of<T>);
-  check(from >= -largest && from <= largest, "from is out of bounds of ", name, ", got ", from);
-  check(to >= -largest && to <= largest, "to is out of bounds of ", name, ", got ", to);
+  check(from >= -largest && from <= largest, "expected from within the range of ", name, ", got ",
+        from, " (from is out of bounds)");
+  check(to >= -largest && to <= largest, "expected to within the range of ", name, ", got ", to,
+        " (to is out of bounds)");
   check(from <= to, "uniform_: expected from <= to, got from=", from, " and to=", to);
   check(to - from <= largest, "uniform_ expects to-from <= ", largest, ", but found to=", to,
         " and from=", from);

@@ -123,8 +123,10 @@ int64_t whole_to(int64_t to) {
 template <typename T>
 IntegerRange range_between(int64_t from, int64_t last, const char* name) {
   const char* type = pytorch_name_of(scalar_type_of<T>);
-  check(in_range<T>(from), "from is out of bounds for ", type, ", got ", from);
-  check(in_range<T>(last), name, " is out of bounds for ", type, ", got ", last);
+  check(in_range<T>(from), "expected from within the range of ", type, ", got ", from,
+        " (from is out of bounds)");
+  check(in_range<T>(last), "expected ", name, " within the range of ", type, ", got ", last, " (",
+        name, " is out of bounds)");
   const uint64_t size = static_cast<uint64_t>(last) - static_cast<uint64_t>(from) + 1;
   return {size, static_cast<uint64_t>(from), size >= (uint64_t{1} << 28) || size == 0};
 }
@@ -152,7 +154,8 @@ void random_from_cpu(Tensor& self, int64_t from_, std::optional<int64_t> to,
       fill<T>(self, generator, range_between<T>(from, end - 1, "to - 1"));
     } else if (from_ == std::numeric_limits<int64_t>::min()) {
       check(sizeof(T) == 8 || std::is_same_v<T, float> || std::is_same_v<T, BFloat16>,
-            "random_: the full range is for int64, double, float and bfloat16, got ", self.dtype());
+            "random_: expected int64, float64, float32 or bfloat16 for the full range, got ",
+            self.dtype());
       fill<T>(self, generator, {0, 0, true});
     } else {
       const int64_t last = last_whole<T>();

@@ -38,10 +38,10 @@ void check_weights(const T* weights, int64_t rows, int64_t categories) {
     }
     for (int64_t c = 0; unusable != 0 && c < categories; ++c) {
       const Value weight = static_cast<Value>(weights[c]);
-      check(usable(weight), "multinomial: weights must be finite and not negative, got ", weight,
+      check(usable(weight), "multinomial: expected finite weights of 0 or more, got ", weight,
             " at [", row, ", ", c, "]");
     }
-    check(positive != 0, "multinomial: a category must have a positive weight, got none in row ",
+    check(positive != 0, "multinomial: expected a positive weight in each row, got none in row ",
           row);
   }
 }
@@ -127,7 +127,7 @@ void multinomial_cpu(const Tensor& self, int64_t num_samples, bool replacement,
   const int64_t categories = self.size(-1), rows = self.numel() / std::max<int64_t>(categories, 1);
   dispatch_floating(self.dtype(), "multinomial", [&]<typename T>() {
     const T* data = weights.data_as<T>();
-    check(categories > 0, "multinomial: there must be a category to draw, got weights ", self);
+    check(categories > 0, "multinomial: expected at least one category, got weights ", self);
     check_weights(data, rows, categories);
     CpuGenerator& source = cpu_generator_or_default(generator);
     const std::lock_guard lock(source.mutex());

@@ -9,7 +9,7 @@ namespace flambeau::shape {
 
 void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> device,
               OutSpec* out) {
-  check(n >= 0, "randperm: negative dimension ", n);
+  check(n >= 0, "randperm: expected n of 0 or more, got ", n);
   const ScalarType type = dtype.value_or(ScalarType::Int64);
   if (is_complex_type(type) || type == ScalarType::Bool) fail_dtype("randperm", type);
   if (type == ScalarType::BFloat16) {
@@ -17,12 +17,12 @@ void randperm(int64_t n, std::optional<ScalarType> dtype, std::optional<Device> 
   } else if (is_floating_type(type)) {
     const int digits = type == ScalarType::Float16 ? 11 : type == ScalarType::Float32 ? 24 : 53;
     const int64_t most = (int64_t{1} << digits) + 1;
-    check(n <= most, "randperm: ", pytorch_name_of(type), " counts exactly up to ", most,
-          ", got n=", n);
+    check(n <= most, "randperm: expected n of at most ", most, ", up to which ",
+          pytorch_name_of(type), " counts exactly, got ", n);
   } else {
     const int bits = static_cast<int>(element_size(type)) * 8 - is_signed_type(type);
-    check(bits >= 63 || n <= (int64_t{1} << bits), "randperm: ", name_of(type), " does not hold ",
-          n, " without overflow");
+    check(bits >= 63 || n <= (int64_t{1} << bits), "randperm: expected n of at most 2^", bits,
+          " for ", name_of(type), ", got ", n);
   }
   factory(IntArrayRef(n), type, device, out);
 }
@@ -53,9 +53,9 @@ void multinomial(const Tensor& self, int64_t num_samples, bool replacement, OutS
         "multinomial: expected weights of 1 or 2 dimensions, got ", self.dim());
   check(self.is_floating_point(), "multinomial: expected weights of a floating dtype, got ",
         pytorch_name_of(self.dtype()));
-  check(num_samples > 0, "cannot sample n_sample <= 0 samples, got ", num_samples);
-  check(replacement || num_samples <= self.size(-1), "multinomial: cannot draw ", num_samples,
-        " of ", self.size(-1), " categories without replacement");
+  check(num_samples > 0, "multinomial: expected num_samples >= 1, got ", num_samples);
+  check(replacement || num_samples <= self.size(-1), "multinomial: expected at most ",
+        self.size(-1), " samples without replacement, got num_samples=", num_samples);
   DimVector sizes(self.sizes());
   sizes.back() = num_samples;
   sized(self, sizes, ScalarType::Int64, out);

@@ -55,7 +55,7 @@ int64_t poisson_by_rejection(double rate, CpuGenerator& source) {
 }
 
 int64_t draw_poisson(double rate, CpuGenerator& source) {
-  check(rate >= 0, "invalid Poisson rate: expected 0 or more");
+  check(rate >= 0, "invalid Poisson rate: expected 0 or more, got ", rate);
   if (rate == 0) return 0;
   return rate >= kRejectFrom ? poisson_by_rejection(rate, source)
                              : poisson_by_product(rate, source);

@@ -135,7 +135,7 @@ void check_dim(const char* op, const Tensor& self, int64_t dim) {
 
 void with_place(const char* op, const Tensor& self, int64_t dim, bool keepdim, OutSpec* out) {
   check_dim(op, self, dim);
-  check(!self.is_complex(), op, "(): does not support complex input");
+  check(!self.is_complex(), op, "(): expected real numbers, got ", self.dtype());
   reduced(self, dim, keepdim, out);
   out[1] = out[0];
   out[1].dtype = ScalarType::Int64;
@@ -144,13 +144,13 @@ void with_place(const char* op, const Tensor& self, int64_t dim, bool keepdim, O
 void place(const char* op, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
            OutSpec* out) {
   if (dim) wrap_dim(*dim, self.dim());
-  check(!self.is_complex(), op, "(): does not support complex input");
-  check(self.dtype() != ScalarType::Bool, op, "(): does not support bool input");
+  check(!self.is_complex() && self.dtype() != ScalarType::Bool, op,
+        "(): expected real numbers, got ", self.dtype());
   if (dim) {
     check_dim(op, self, *dim);
   } else {
     check_index(self.numel() > 0, op,
-                "(): Expected reduction dim for an input without elements: pass 'dim'");
+                "(): Expected reduction dim for an input without elements, got None as 'dim'");
   }
   dim ? reduced(self, *dim, keepdim, out) : reduced(self, std::nullopt, keepdim, out);
   out->dtype = ScalarType::Int64;

@@ -157,8 +157,8 @@ void resampled(const Tensor& self, int64_t dim, int64_t size, std::string_view m
   dim = wrap_dim(dim, self.dim());
   constexpr std::string_view kModes[] = {"nearest", "nearest-exact", "linear",
                                          "cubic",   "linear-aa",     "cubic-aa"};
-  check(std::ranges::find(kModes, mode) != std::end(kModes), "_resample: unknown mode '", mode,
-        "'");
+  check(std::ranges::find(kModes, mode) != std::end(kModes), "_resample: expected a known mode, ",
+        "got '", mode, "'");
   check(size > 0 && self.size(dim) > 0, "interpolate: expected sizes above 0, got ", self.size(dim),
         " for the input and ", size, " for the output");
   const bool copies = mode.substr(0, 7) == "nearest";

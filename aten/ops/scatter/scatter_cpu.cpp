@@ -165,7 +165,7 @@ void divide_by_count(const Tensor& out, int64_t dim, const Tensor& index, bool i
   index.numel() < std::numeric_limits<int32_t>::max() ? run(int32_t{1}) : run(int64_t{1});
 }
 
-// `out` holds self, row-major, and is no half type.
+// `out` holds self, row-major, and is not a half type.
 void reduce_into(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src,
                  std::string_view reduce, bool include_self) {
   if (!include_self) assign_number(out, dim, index, identity(reduce, out.dtype()));

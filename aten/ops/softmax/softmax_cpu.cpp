@@ -42,7 +42,7 @@ Tensor with_dim_last(const Tensor& t, int64_t dim) {
   return out;
 }
 
-// Fibers that lie at least so many side by side are worked on where they are, in vectors across
+// Runs of at least this many adjacent fibers are processed in place, in vectors across
 // them; others are made dense rows first.
 constexpr int64_t kLeastColumns = 16;
 

@@ -49,7 +49,7 @@ template <typename T>
   return descending ? ~key & kMask : key;
 }
 
-// Rows of up to so many elements are ranked by comparing all pairs, without a branch.
+// Rows of at most this many elements are ranked by comparing all pairs, without a branch.
 inline constexpr int64_t kShortRow = 16;
 
 // f(i, rank) for each of n <= kShortRow elements: how many entries come before its own.

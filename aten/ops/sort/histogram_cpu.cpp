@@ -14,6 +14,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/promotion.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "torchgen_out/aten/sort_kernels.h"
 
@@ -81,9 +82,10 @@ Range range_of(const Tensor& in, const Scalar& min, const Scalar& max) {
              has_nan ? std::nan("") : static_cast<double>(high)};
   }
   if (range.low == range.high) range = {range.low - 1, range.high + 1};
-  check(std::isfinite(range.low) && std::isfinite(range.high), "torch.histc: range of [", range.low,
-        ", ", range.high, "] is not finite");
-  check(range.low < range.high, "histc: expected min below max");
+  check(std::isfinite(range.low) && std::isfinite(range.high), "histc: expected a finite range, ",
+        "got [", range.low, ", ", range.high, "], which is not finite");
+  check(range.low < range.high, "histc: expected min below max, got ", range.low, " and ",
+        range.high);
   return range;
 }
 
@@ -111,7 +113,8 @@ Tensor in_order(const Tensor& sequence, const Tensor& sorter) {
   const int64_t* at = order.data_as<int64_t>();
   dispatch_by_size(element_size(from.dtype()), "searchsorted", [&]<typename T>() {
     for (int64_t i = 0; i < from.numel(); ++i) {
-      check(at[i] >= 0 && at[i] < n, "searchsorted(): sorter holds an index out of range");
+      check(at[i] >= 0 && at[i] < n, "searchsorted(): expected sorter indices below ", n, ", got ",
+            at[i], " (index out of range)");
       sorted.data_as<T>()[i] = from.data_as<T>()[i / n * n + at[i]];
     }
   });
@@ -163,7 +166,7 @@ void bucketize_cpu(const Tensor& self, const Tensor& boundaries, bool out_int32,
 
 Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength) {
   if (!is_integral_type(self.dtype(), false)) fail_dtype("bincount_cpu", self.dtype());
-  check(minlength >= 0, "minlength should be >= 0");
+  check(minlength >= 0, "bincount: expected minlength >= 0, got ", minlength);
   const char* const kOnly = "bincount: expected integers of 0 or more in 1 dimension";
   check(self.dim() == 1, kOnly);
   if (self.numel() == 0) return zeros_tensor({minlength}, ScalarType::Int64);
@@ -177,7 +180,7 @@ Tensor bincount_cpu(const Tensor& self, const Tensor& weights, int64_t minlength
   check(low >= 0, kOnly);
   check(high < INT64_MAX, "bincount: expected numbers below 2^63 - 1, got ", high);
   check(!weights.defined() || (weights.dim() == 1 && weights.numel() == self.numel()),
-        "bincount: expected one weight per element, in 1 dimension");
+        "bincount: expected one weight per element, in 1 dimension, got ", weights, " for ", self);
   const int64_t bins = std::max(minlength, high + 1);
   if (!weights.defined()) return sum_weights<int64_t>(values, nullptr, bins);
   if (weights.dtype() == ScalarType::Float32) {

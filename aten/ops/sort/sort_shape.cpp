@@ -30,7 +30,8 @@ void check_search_options(const Tensor& sequence, bool right, std::optional<std:
   if (side) {
     check(*side == "left" || *side == "right",
           "searchsorted(): expected side 'left' or 'right', got ", *side);
-    check(!right || *side == "right", "searchsorted(): side='left' contradicts right=True");
+    check(!right || *side == "right",
+          "searchsorted(): expected side='right' with right=True, got side='left'");
   }
   if (!sorter.defined()) return;
   check(sorter.sizes() == sequence.sizes(), "searchsorted(): expected a sorter of the shape of ",
@@ -43,7 +44,7 @@ void check_search_options(const Tensor& sequence, bool right, std::optional<std:
 
 void sort(const Tensor& self, int64_t dim, OutSpec* out) {
   wrap_dim(dim, self.dim());
-  check(!self.is_complex(), "sort: complex numbers have no order, got ", self.dtype());
+  check(!self.is_complex(), "sort: expected real numbers, got ", self.dtype());
   like_preserving(self, out);
   add_places(out);
 }
@@ -52,8 +53,7 @@ void topk(const Tensor& self, int64_t k, int64_t dim, OutSpec* out) {
   const int64_t along = wrap_dim(dim, self.dim());
   check(k >= 0 && k <= size_along(self, along), "topk: expected k of at most ",
         size_along(self, along), ", got ", k);
-  check(is_ordered_number(self.dtype()), "topk does not support ",
-        self.is_complex() ? "complex" : "bool", " dtypes on CPU");
+  check(is_ordered_number(self.dtype()), "topk: expected real numbers, got ", self.dtype());
   like(self, out);
   if (self.dim()) out->sizes[static_cast<size_t>(along)] = k;
   add_places(out);
@@ -62,8 +62,8 @@ void topk(const Tensor& self, int64_t k, int64_t dim, OutSpec* out) {
 void kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim, OutSpec* out) {
   check_not_empty("kthvalue", self, dim);
   const int64_t along = wrap_dim(dim, self.dim());
-  check(k >= 1 && k <= size_along(self, along),
-        "kthvalue(): expected k from 1 to the size of dimension ", along);
+  check(k >= 1 && k <= size_along(self, along), "kthvalue(): expected k from 1 to ",
+        size_along(self, along), ", the size of dimension ", along, ", got ", k);
   if (!is_ordered_number(self.dtype())) fail_dtype("kthvalue_cpu", self.dtype());
   reduced(self, dim, keepdim, out);
   add_places(out);
@@ -100,8 +100,8 @@ void searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_in
         "got shapes ",
         sequence, " and ", values);
   check(!out_int32 || sequence.back() < std::numeric_limits<int32_t>::max(),
-        "searchsorted(): out_int32 counts to ", std::numeric_limits<int32_t>::max(), ", got ",
-        sequence.back(), " boundaries");
+        "searchsorted(): expected fewer than ", std::numeric_limits<int32_t>::max(),
+        " boundaries with out_int32, got ", sequence.back());
   like(self, out_int32 ? ScalarType::Int32 : ScalarType::Int64, out);
 }
 

@@ -15,6 +15,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/core/tensor_text.h"
 #include "aten/cpu/order_key.h"
 #include "aten/ops/sort/radix.h"
 #include "torchgen_out/aten/sort_kernels.h"
@@ -215,7 +216,7 @@ Found unique_slices(const Tensor& self, int64_t dim, bool sorted, bool return_in
   const int64_t n = self.dim() ? slices.size(0) : 1;
   const int64_t width = n ? slices.numel() / n : 0;
   check(n > 0 ? width > 0 : std::count(self.sizes().begin(), self.sizes().end(), 0) == 1,
-        "unique: expected no empty dimension besides the given one");
+        "unique: expected no empty dimension besides the given one, got ", self);
   Groups groups;
   dispatch_ordered(self.dtype(), "unique_dim", [&]<typename T>() {
     const T* data = slices.data_as<T>();

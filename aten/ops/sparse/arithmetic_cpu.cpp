@@ -90,8 +90,8 @@ Tensor add_mixed(const char* op, const Tensor& dense, const Tensor& entries, con
 
 void check_writable(const char* op, const Tensor& self) {
   check(!sparse_parts(op, self).is_piece, op,
-        ": a view of a sparse tensor has entries of its own, ",
-        "so what is written would not reach the tensor it was taken from; clone() it first");
+        ": expected a tensor that is not a view of a sparse tensor, got a view: its entries are ",
+        "copies, so a write would not change the base; clone() it first");
 }
 
 bool is_number(const Tensor& t) { return !is_sparse(t) && t.dim() == 0; }
@@ -207,7 +207,7 @@ Tensor alias_sparse_cpu(const Tensor& self) {
 Tensor to_copy_sparse_cpu(const Tensor& self, std::optional<ScalarType> dtype,
                           std::optional<Layout>, std::optional<Device> device, std::optional<bool>,
                           bool, std::optional<MemoryFormat>) {
-  check(!device || device->is_cpu(), "to: sparse tensors are on the CPU only, got ",
+  check(!device || device->is_cpu(), "to: expected device cpu for a sparse tensor, got ",
         device.value_or(Device()));
   const SparseParts parts = sparse_parts("to", self);
   const Tensor values = to_dtype::call(parts.values, dtype.value_or(self.dtype()), false, true);
@@ -229,7 +229,7 @@ void zero_sparse_cpu(Tensor& self) {
 
 Tensor zeros_sparse_cpu(IntArrayRef size, std::optional<ScalarType> dtype, std::optional<Layout>,
                         std::optional<Device> device, std::optional<bool>) {
-  check(!device || device->is_cpu(), "zeros: sparse tensors are on the CPU only, got ",
+  check(!device || device->is_cpu(), "zeros: expected device cpu for a sparse tensor, got ",
         device.value_or(Device()));
   check(std::all_of(size.begin(), size.end(), [](int64_t n) { return n >= 0; }),
         "zeros: expected non-negative sizes, got ", size);
@@ -250,7 +250,7 @@ Tensor zeros_like_sparse_cpu(const Tensor& self, std::optional<ScalarType> dtype
   const ScalarType type = dtype.value_or(self.dtype());
   const Device where = device.value_or(self.device());
   if (layout == Layout::Strided) return zeros_tensor(self.sizes(), type, where);
-  check(where.is_cpu(), "zeros_like: sparse tensors are on the CPU only, got ", where);
+  check(where.is_cpu(), "zeros_like: expected device cpu for a sparse tensor, got ", where);
   if (!is_sparse(self)) return zeros_sparse_cpu(self.sizes(), type, layout, where, {});
   const SparseParts parts = sparse_parts("zeros_like", self);
   return make_sparse("zeros_like", self.sizes(), sparse::no_entries(parts, type));

@@ -29,7 +29,7 @@ int64_t common_sparse_dim(const char* op, TensorList tensors) {
   for (const Tensor& t : tensors) {
     check(is_sparse(t), op, ": expected all tensors to be sparse, got ", t, " of layout strided");
     check(sparse_parts(op, t).sparse_dim() == sparse_parts(op, tensors[0]).sparse_dim(), op,
-          ": expected equal numbers of sparse dimensions");
+          ": expected equal numbers of sparse dimensions, got ", tensors[0], " and ", t);
   }
   return sparse_parts(op, tensors[0]).sparse_dim();
 }
@@ -75,8 +75,9 @@ Chosen chosen_by(const Tensor& self, const SparseParts& parts, int64_t dim, cons
   auto* const place = places.data_as<int64_t>();
   std::vector<int64_t> order(static_cast<size_t>(index.numel()));
   for (int64_t i = 0; i < index.numel(); ++i) {
-    check_index(place[i] >= -self.size(dim) && place[i] < self.size(dim), "index_select: index ",
-                place[i], " out of range for dimension ", dim, " of ", self);
+    check_index(place[i] >= -self.size(dim) && place[i] < self.size(dim),
+                "index_select: expected indices below ", self.size(dim), " for dimension ", dim,
+                ", got ", place[i], ", which is out of range");
     place[i] += place[i] < 0 ? self.size(dim) : 0;
   }
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -124,7 +125,8 @@ Tensor stack_sparse_cpu(TensorList tensors, int64_t dim) {
           tensors[0], " and ", t);
   }
   dim = wrap_dim(dim, tensors[0].dim() + 1);
-  check(dim <= lead || tensors[0].dim() > lead, "stack: expected a sparse dimension");
+  check(dim <= lead || tensors[0].dim() > lead, "stack: expected dim of at most ", lead,
+        " for tensors without dense dimensions, got ", dim);
   std::vector<Tensor> wider;
   for (const Tensor& t : tensors) wider.push_back(unsqueeze_sparse_cpu(t, dim));
   return cat_sparse_cpu(wider, {}, dim);

@@ -115,10 +115,10 @@ void check_fits(const Tensor& indices, IntArrayRef size) {
   for (int64_t d = 0; d < indices.size(0); ++d) {
     for (int64_t i = 0; i < indices.size(1); ++i) {
       const int64_t at = index[d * indices.size(1) + i];
-      check(at >= 0, "sparse_coo_tensor: found negative index ", at, " for dim ", d, ", entry ", i);
-      check(at < size[static_cast<size_t>(d)], "sparse_coo_tensor: size is inconsistent with ",
-            "indices: for dim ", d, ", size is ", size[static_cast<size_t>(d)], " but found index ",
-            at, ", out of range");
+      check(at >= 0, "sparse_coo_tensor: expected indices of 0 or more, found negative index ", at,
+            " for dim ", d, ", entry ", i);
+      check(at < size[static_cast<size_t>(d)], "sparse_coo_tensor: expected indices below size ",
+            size[static_cast<size_t>(d)], " for dim ", d, ", got ", at, ", out of range");
     }
   }
 }

@@ -80,7 +80,8 @@ Origins origins_of(const char* op, const Tensor& self, const ViewGeometry& g) {
       taken[d] = true;
       origins.dims[i] = {static_cast<int64_t>(d), begin[d], stride / strides[d], g.sizes[i]};
     } else {
-      check(g.sizes[i] == 1, op, ": expected a view that keeps dimensions apart, of ", self);
+      check(g.sizes[i] == 1, op, ": expected a view that does not merge dimensions, got one of ",
+            self);
     }
   }
   for (size_t d = 0; d < strides.size(); ++d) {
@@ -96,9 +97,8 @@ int64_t leading(const char* op, const Tensor& self, const std::vector<Origin>& d
   bool is_dense = false;
   for (const Origin& o : dims) {
     is_dense |= o.source >= lead;
-    check(!is_dense || o.source < 0 || o.source >= lead, op,
-          ": a sparse dimension cannot become a dense one, in ", lead, " sparse dimensions of ",
-          self);
+    check(!is_dense || o.source < 0 || o.source >= lead, op, ": expected the ", lead,
+          " sparse dimensions to stay before the dense ones, got another order for ", self);
     count += !is_dense;
   }
   return count;

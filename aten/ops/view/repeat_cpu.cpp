@@ -21,7 +21,7 @@ Tensor repeat_interleave_cpu(const Tensor& repeats, std::optional<int64_t> outpu
   const int64_t* const count = counts.data_as<int64_t>();
   int64_t total = 0;
   for (int64_t i = 0; i < counts.numel(); ++i) {
-    check(count[i] >= 0, "repeats can not be negative");
+    check(count[i] >= 0, "repeat_interleave: expected repeats of 0 or more, got ", count[i]);
     total = sum_of("repeat_interleave", total, count[i]);
   }
   check(!output_size || *output_size == total, "repeat_interleave: expected output_size ", total,

@@ -49,7 +49,7 @@ void add_at(void* target, IntArrayRef sizes, IntArrayRef strides, const Tensor& 
 
 int64_t last_of(IntArrayRef sizes, IntArrayRef strides, int64_t offset) {
   check(sizes.size() == strides.size(), LengthMismatch{sizes, strides});
-  check(offset >= 0, "Tensor: invalid storage offset ", offset);
+  check(offset >= 0, "as_strided: expected a storage offset of 0 or more, got ", offset);
   return sum_of("as_strided", offset, extent_of(sizes, strides) - 1);
 }
 

@@ -32,7 +32,7 @@ DimVector permutation(const char* op, const Tensor& self, IntArrayRef dims) {
   return wrapped;
 }
 
-// Moves the view's first element by so many steps. Sizes and strides of empty tensors can be so
+// Moves the view's first element by `steps` steps. Sizes and strides of empty tensors can be so
 // large that no number holds the way.
 void advance(ViewGeometry* g, const char* what, int64_t steps, int64_t stride) {
   int64_t way = 0;
@@ -48,24 +48,25 @@ ViewGeometry alias(const Tensor& self) { return geometry_of(self); }
 ViewGeometry view(const Tensor& self, IntArrayRef size) {
   ViewGeometry g{infer_size(size, self.numel()), {}, self.storage_offset()};
   const auto strides = view_strides(self.sizes(), self.strides(), g.sizes);
-  check(strides.has_value(),
-        "view size is not compatible: no strides give it; reshape() copies where it must");
+  check(
+      strides.has_value(),
+      "view size is not compatible with the strides: expected a shape that needs no copy of sizes ",
+      self.sizes(), " with strides ", self.strides(), ", got ", size, "; use reshape()");
   g.strides = *strides;
   return g;
 }
 
 ViewGeometry view_as_dtype(const Tensor& self, ScalarType dtype) {
   check(dtype == self.dtype() || !(self.is_conj() || self.is_neg()),
-        "view: a conjugate or negative view has no memory that another dtype could show; call "
-        "resolve_conj() "
-        "or resolve_neg() first");
+        "view: expected no conjugate or negative view for another dtype, got one; call "
+        "resolve_conj() or resolve_neg() first");
   ViewGeometry g = geometry_of(self);
   g.dtype = dtype;
   const auto from = static_cast<int64_t>(element_size(self.dtype()));
   const auto to = static_cast<int64_t>(element_size(dtype));
   if (from == to) return g;
-  check(self.dim() > 0, "view: a 0-dim tensor has no dimension in which elements of ",
-        pytorch_name_of(self.dtype()), " could become some of ", pytorch_name_of(dtype));
+  check(self.dim() > 0, "view: expected dimensions to view ", pytorch_name_of(self.dtype()), " as ",
+        pytorch_name_of(dtype), " (different element sizes), got a 0-dim tensor");
   check(self.stride(-1) == 1, "view: expected a last stride of 1 to see ",
         pytorch_name_of(self.dtype()), " as ", pytorch_name_of(dtype), ", got ", self.stride(-1));
   const bool grows = to > from;
@@ -123,12 +124,11 @@ ViewGeometry expand(const Tensor& self, IntArrayRef size) {
   for (int64_t i = static_cast<int64_t>(size.size()) - 1; i >= 0; --i) {
     const int64_t d = i - added, wanted = size[at(i)];
     const int64_t have = d >= 0 ? self.size(d) : 1;
-    check(wanted >= 0 || (wanted == -1 && d >= 0), "expand: size ", wanted,
-          " means nothing for new dimension ", i);
+    check(wanted >= 0 || (wanted == -1 && d >= 0), "expand: expected a size of 0 or more for ",
+          d >= 0 ? "" : "new ", "dimension ", i, ", got ", wanted);
     g.sizes[at(i)] = wanted == -1 ? have : wanted;
-    check(g.sizes[at(i)] == have || have == 1, "expand: size ", wanted,
-          " must match the existing size, ", have, ", at dimension ", i, ": got sizes ", size,
-          " for ", self);
+    check(g.sizes[at(i)] == have || have == 1, "expand: expected size ", have, " at dimension ", i,
+          " (it must match the existing size), got sizes ", size, " for ", self);
     const bool repeats = have == 1 && g.sizes[at(i)] != 1;
     if (d < 0 && !repeats) {  // a new dimension of size 1 steps over all that follows
       g.strides[at(i)] = i + 1 < static_cast<int64_t>(size.size())
@@ -183,8 +183,8 @@ ViewGeometry unsqueeze(const Tensor& self, int64_t dim) {
 ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
   check_index(self.dim() > 0, NoDimension{"select"});
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
-  check_index(index >= -size && index < size, "select: index ", index,
-              " out of range at dimension ", d, " of ", self);
+  check_index(index >= -size && index < size, "select: expected an index from ", -size, " to ",
+              size - 1, " at dimension ", d, " of ", self, ", got ", index, " (out of range)");
   ViewGeometry g = geometry_of(self);
   advance(&g, "select", index < 0 ? index + size : index, self.stride(d));
   g.sizes.erase(at(d));
@@ -195,7 +195,7 @@ ViewGeometry select(const Tensor& self, int64_t dim, int64_t index) {
 ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start,
                    std::optional<int64_t> end, int64_t step) {
   check_index(self.dim() > 0, NoDimension{"slice"});
-  check(step > 0, "slice step must be positive");
+  check(step > 0, "slice: expected a step >= 1 (slice step must be positive), got ", step);
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
   const auto clip = [size](int64_t i, int64_t least) {
     return std::clamp(i < 0 ? i + size : i, least, size);
@@ -211,13 +211,13 @@ ViewGeometry slice(const Tensor& self, int64_t dim, std::optional<int64_t> start
 
 ViewGeometry narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   check(self.dim() > 0, NoDimension{"narrow"});
-  check(length >= 0, "narrow: expected a length of 0 or more");
+  check(length >= 0, "narrow: expected a length of 0 or more, got ", length);
   const int64_t d = wrap_dim(dim, self.dim()), size = self.size(d);
   check_index(start >= -size && start <= size, "narrow: start out of range: expected one from ",
               -size, " to ", size, ", got ", start);
   if (start < 0) start += size;
-  check(length <= size - start, "start (", start, ") + length (", length,
-        ") exceeds dimension size (", size, ").");
+  check(length <= size - start, "narrow: expected start + length of at most ", size, ", got ",
+        start, " + ", length, ", which exceeds dimension size");
   ViewGeometry g = geometry_of(self);
   advance(&g, "narrow", start, self.stride(d));
   g.sizes[at(d)] = length;
@@ -265,7 +265,7 @@ ViewGeometry as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride
                         std::optional<int64_t> storage_offset) {
   check(size.size() == stride.size(), LengthMismatch{size, stride});
   const int64_t offset = storage_offset.value_or(self.storage_offset());
-  check(offset >= 0, "Tensor: invalid storage offset ", offset);
+  check(offset >= 0, "as_strided: expected a storage offset of 0 or more, got ", offset);
   for (const int64_t s : stride) {
     check(s >= 0, "as_strided: expected strides of 0 or more, got ", stride);
   }
@@ -273,15 +273,15 @@ ViewGeometry as_strided(const Tensor& self, IntArrayRef size, IntArrayRef stride
   const auto item = static_cast<int64_t>(element_size(self.dtype()));
   const int64_t bytes = product_of("as_strided", sum_of("as_strided", offset, extent), item);
   const auto have = static_cast<int64_t>(self.storage()->nbytes());
-  check(extent == 0 || bytes <= have, "as_strided: sizes ", size, ", strides ", stride,
-        " and offset ", offset, " reach ", bytes, " bytes with elements of ", item,
-        ", out of bounds for storage with ", have);
+  check(extent == 0 || bytes <= have, "as_strided: expected a view within ", have,
+        " bytes of storage, got sizes ", size, ", strides ", stride, " and offset ", offset,
+        ", which need ", bytes, " bytes (out of bounds)");
   return {DimVector(size), DimVector(stride), offset};
 }
 
 ViewGeometry diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
   const int64_t a = wrap_dim(dim1, self.dim()), b = wrap_dim(dim2, self.dim());
-  check(a != b, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+  check(a != b, "diagonal: expected different dimensions, got identical ", dim1, " and ", dim2);
   ViewGeometry g = geometry_of(self);
   const int64_t rows = self.size(a) + std::max(std::min<int64_t>(offset, 0), -self.size(a));
   const int64_t columns = self.size(b) - (offset > 0 ? offset : 0);
@@ -301,8 +301,8 @@ ViewGeometry unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t
   const int64_t d = wrap_dim(dimension, self.dim());
   const int64_t available = self.dim() == 0 ? 1 : self.size(d);
   check(size >= 0, "unfold: expected size >= 0, got ", size);
-  check(size <= available, "unfold: maximum size at dimension ", d, " is ", available, ", got ",
-        size);
+  check(size <= available, "unfold: expected a size of at most ", available, " at dimension ", d,
+        ", got ", size);
   check(step > 0, "unfold: expected step > 0, got ", step);
   ViewGeometry g = geometry_of(self);
   if (self.dim() == 0) return {{size}, {1}, self.storage_offset()};
@@ -330,8 +330,8 @@ ViewGeometry view_as_real(const Tensor& self) {
   check(self.is_complex(), "view_as_real: expected a complex tensor, got ",
         pytorch_name_of(self.dtype()));
   check(!self.is_conj(),
-        "view_as_real: expected no conjugate view, as its memory holds "
-        "other imaginary parts; call resolve_conj() first");
+        "view_as_real: expected a tensor without the conjugate bit, got a conjugate view, whose "
+        "memory has the negated imaginary parts; call resolve_conj() first");
   ViewGeometry g = geometry_of(self);
   g.dtype = to_real_type(self.dtype());
   for (int64_t& s : g.strides) s = product_of("view_as_real", s, 2);
@@ -356,10 +356,11 @@ ViewGeometry view_as_complex(const Tensor& self) {
   g.strides.pop_back();
   for (size_t d = 0; d < g.strides.size(); ++d) {
     check(g.strides[d] % 2 == 0 || g.sizes[d] <= 1,
-          "view_as_complex: expected even strides before the last");
+          "view_as_complex: expected even strides before the last, got ", self.strides());
     g.strides[d] /= 2;
   }
-  check(g.storage_offset % 2 == 0, "view_as_complex: expected an even storage_offset");
+  check(g.storage_offset % 2 == 0, "view_as_complex: expected an even storage_offset, got ",
+        g.storage_offset);
   g.storage_offset /= 2;
   return g;
 }

@@ -47,7 +47,7 @@ void diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2, 
   check(self.dim() > 0, "diag_embed: expected a tensor with dimensions, got a 0-dim tensor");
   const int64_t ndim = self.dim() + 1;
   const int64_t a = wrap_dim(dim1, ndim), b = wrap_dim(dim2, ndim);
-  check(a != b, "diagonal dimensions cannot be identical ", dim1, ", ", dim2);
+  check(a != b, "diag_embed: expected different dimensions, got identical ", dim1, " and ", dim2);
   const int64_t distance = offset < 0 ? product_of("diag_embed", -1, offset) : offset;
   const int64_t side = sum_of("diag_embed", self.size(-1), distance);
   DimVector sizes(self.sizes());
@@ -73,7 +73,7 @@ void flip(const Tensor& self, IntArrayRef dims, OutSpec* out) {
 }
 
 void roll(const Tensor& self, IntArrayRef shifts, IntArrayRef dims, OutSpec* out) {
-  check(!shifts.empty(), "`shifts` required");
+  check(!shifts.empty(), "roll: expected at least one of `shifts`, got none");
   check(dims.empty() ? shifts.size() == 1 : shifts.size() == dims.size(),
         "roll: expected one shift per dimension, got ", shifts.size(), " shifts for ", dims.size());
   check_index(dims.empty() || self.dim() > 0, MissingDimension{dims.empty() ? 0 : dims[0]});

@@ -260,7 +260,7 @@ void grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolation
       "grid_sampler(): expected modes of 0, 1 or 2, got ", interpolation_mode, " and ",
       padding_mode);
   check(dims == 2 || interpolation_mode != 2,
-        "grid_sampler(): bicubic is for images, of 4 dimensions");
+        "grid_sampler(): expected an input of 4 dimensions for bicubic, got ", input);
   if (!is_floating_type(input.dtype())) fail_dtype("grid_sampler", input.dtype());
   DimVector sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d <= dims; ++d) sizes.push_back(grid.size(d));

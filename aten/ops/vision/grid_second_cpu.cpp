@@ -51,7 +51,7 @@ using Factors = std::array<std::array<T, 3>, 3>;
 
 template <typename T>
 BentTap<T> bent_tap(int64_t offset, const Factors<T>& f, const std::array<T, 3>& to) {
-  // product(x, y, z): the weight derived so many times along each axis.
+  // product(x, y, z): the weight differentiated x, y and z times along the axes.
   const auto product = [&](size_t x, size_t y, size_t z) { return f[0][z] * f[1][y] * f[2][x]; };
   BentTap<T> tap{offset, product(0, 0, 0), T(0), {}, {}};
   tap.slope = {product(1, 0, 0), product(0, 1, 0), product(0, 0, 1)};

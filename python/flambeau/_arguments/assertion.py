@@ -58,7 +58,7 @@ def _raise_unless(error_type: type[Exception], cond: bool, message: Message) -> 
 
 
 def _check_with(error_type: type[Exception], cond: bool, message: Message) -> None:
-    """Raise `error_type` unless `cond` holds; TypeError if it is no bool."""
+    """Raise `error_type` unless `cond` holds; TypeError if it is not a bool."""
     if not isinstance(cond, bool):
         hint = "; _check_tensor_all takes tensors" if isinstance(cond, Tensor) else ""
         raise TypeError(
@@ -102,7 +102,7 @@ def _check_is_size(i: Any, message: Message = None, *, max: Any = None) -> None:
 
 
 def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Message = None) -> None:
-    """Raise `error_type` unless all elements hold; TypeError if it is no tensor of bool."""
+    """Raise `error_type` unless all elements hold; TypeError if it is not a tensor of bool."""
     if not isinstance(cond, Tensor):
         raise TypeError(
             f"_check_tensor_all: cond must be a tensor: expected a Tensor, got {type(cond).__name__}"

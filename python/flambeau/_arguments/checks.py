@@ -25,7 +25,7 @@ def require_tensors(function: str, **given: Any) -> None:
 
 
 def require_type(function: str, kind: type, **given: Any) -> None:
-    """Raise TypeError unless each argument is of this type or None; a bool is no int.
+    """Raise TypeError unless each argument is of this type or None; a bool is not an int.
 
     >>> require_type("stft", bool, onesided=1)
     Traceback (most recent call last):

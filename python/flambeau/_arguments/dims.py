@@ -10,7 +10,7 @@ def wrapped_dims(who: str, dim: int | Iterable[int], ndim: int) -> list[int]:
 
     Errors name `who`, the operator that users call.
 
-    Raises: IndexError for a dim that is not there, RuntimeError for one that appears twice.
+    Raises: IndexError for a dim out of range, RuntimeError for one that appears twice.
     """
     found: list[int] = []
     n = max(ndim, 1)

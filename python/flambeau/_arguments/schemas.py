@@ -119,8 +119,8 @@ def _given(
         if parameter.name not in given:
             if parameter.required:
                 raise RuntimeError(
-                    f"{who}: missing value for argument '{parameter.name}'; expected one of type "
-                    f"'{parameter.type}'"
+                    f"{who}: missing value for argument '{parameter.name}': expected '{parameter.type}', "
+                    "got none"
                 )
         elif not takes(parameter.type, given[parameter.name]):
             raise RuntimeError(

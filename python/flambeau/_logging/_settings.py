@@ -88,7 +88,7 @@ def parsed(text: str) -> Settings:
 
 
 def apply(settings: Settings) -> None:
-    """Put settings in force in place of those before."""
+    """Replace the active settings."""
     global _current
     for name in {*_current.levels, *(n for all_ in COMPONENTS.values() for n in all_)}:
         logging.getLogger(name).setLevel(logging.WARNING if name == "torch" else logging.NOTSET)
@@ -143,7 +143,7 @@ def _set_handlers(levels: Iterable[str]) -> None:
 
 
 def from_environment() -> bool:
-    """Put the settings of `TORCH_LOGS` in force; return whether there are any."""
+    """Apply the settings of `TORCH_LOGS`; return whether there are any."""
     text = os.environ.get(VARIABLE, "")
     if text.strip():
         apply(parsed(text))

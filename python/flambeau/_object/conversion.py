@@ -43,7 +43,7 @@ def tensor(
         requires_grad: whether gradients are collected for it.
         pin_memory: accepted for compatibility; memory of the host needs no pinning here.
     Shape: that of the nesting.
-    Raises: ValueError for ragged nesting, TypeError for what is no number.
+    Raises: ValueError for ragged nesting, TypeError for a value that is not a number.
 
     >>> tensor([[1, 2], [3, 4]]).shape
     flambeau.Size([2, 2])

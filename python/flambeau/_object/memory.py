@@ -91,7 +91,7 @@ class MemoryMethods:
 
     @property
     def _grad(self: Any) -> Tensor | None:
-        """The gradient, without a warning where the tensor is no leaf."""
+        """The gradient, without a warning where the tensor is not a leaf."""
         return self.grad if self.is_leaf or self.retains_grad else None
 
     @_grad.setter
@@ -205,7 +205,7 @@ def _size_type() -> type:
 
 
 def _end(sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
-    """Return the elements up to the last that such a tensor sees; 0 for what is no tensor."""
+    """Return the elements up to the last that such a tensor sees; 0 for a value that is not a tensor."""
     if len(sizes) != len(strides) or min((offset, *sizes, *strides)) < 0 or 0 in sizes:
         return 0
     return offset + 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))

@@ -32,7 +32,10 @@ __all__ = [
 ]
 
 _functions = _C._functions
-COMPRESSED = "compressed sparse layouts (csr, csc, bsr, bsc) do not exist here; to_sparse() gives sparse_coo"
+COMPRESSED = (
+    "expected layout strided or sparse_coo, got a compressed sparse layout (csr, csc, bsr, bsc), for which "
+    "there are no tensors; to_sparse() returns sparse_coo"
+)
 
 
 class Invariants:
@@ -99,9 +102,9 @@ def sparse_coo_tensor(
 
 def _smallest(indices: Tensor, values: Tensor) -> tuple[int, ...]:
     if indices.dim() != 2 or indices.shape[1] == 0:
-        raise RuntimeError("sparse_coo_tensor: expected size where there are no entries to infer it from")
+        raise RuntimeError("sparse_coo_tensor: expected size for indices without entries, got None")
     if int(indices.min()) < 0:
-        raise RuntimeError("sparse_coo_tensor: found negative index, expected indices of at least 0")
+        raise RuntimeError("sparse_coo_tensor: expected indices of 0 or more, found negative index")
     return (*(int(n) + 1 for n in indices.max(1)[0]), *values.shape[1:])
 
 
@@ -113,7 +116,8 @@ def _check_order(indices: Tensor, size: tuple[int, ...]) -> None:
     )
     if sorted_indices.shape != indices.shape or not bool((sorted_indices == indices).all()):
         raise RuntimeError(
-            "sparse_coo_tensor: expected ascending indices without duplicates, as is_coalesced=True says"
+            "sparse_coo_tensor: expected ascending indices without duplicates for is_coalesced=True, "
+            "got others"
         )
 
 

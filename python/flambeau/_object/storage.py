@@ -203,7 +203,7 @@ class UntypedStorage:
         needed = dtype not in (_C.uint8, _C.int8) or byte_order is not None
         if needed and byte_order not in ("big", "little", "native"):
             if byte_order is None:
-                raise RuntimeError(f"from_buffer: expected a byte_order for {dtype}")
+                raise RuntimeError(f"from_buffer: expected a byte_order for {dtype}, got None")
             raise ValueError(f"from_buffer: expected byte_order big, little or native, got {byte_order!r}")
         data, width = memoryview(buffer).cast("B"), dtype.itemsize
         if offset < 0 or offset > len(data):

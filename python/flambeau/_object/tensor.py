@@ -287,8 +287,8 @@ class _TensorMethods:
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "__deepcopy__: expected a leaf: only Tensors that are created explicitly by the user "
-                "support the deepcopy protocol; copy detach() of a computed one"
+                "__deepcopy__: expected a leaf (only Tensors that are created explicitly by the user support "
+                "the deepcopy protocol), got a computed tensor; copy its detach()"
             )
         if id(self) in memo:
             return memo[id(self)]

@@ -48,7 +48,7 @@ def gradient(
     dims = _dims(input, dim)
     steps = _steps(spacing, len(dims))
     if edge_order not in (1, 2):
-        raise RuntimeError("gradient: expected edge_order 1 or 2")
+        raise RuntimeError(f"gradient: expected edge_order 1 or 2, got {edge_order}")
     return tuple(_along(input, d, h, edge_order) for d, h in zip(dims, steps, strict=True))
 
 

@@ -39,7 +39,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     tensor([-1.])
     """
     if not (callable(true_fn) and callable(false_fn)):
-        raise RuntimeError("cond: expected callables as branches")
+        raise RuntimeError(f"cond: expected callables as branches, got {true_fn!r} and {false_fn!r}")
     if not isinstance(operands, tuple | list):
         raise RuntimeError(f"cond: expected a tuple or list of operands, got {type(operands).__name__}")
     if higher_order.is_unknown(pred):
@@ -67,7 +67,9 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     (tensor(3), tensor([8., 8.]))
     """
     if not (callable(cond_fn) and callable(body_fn)):
-        raise RuntimeError("while_loop: expected callables as condition and body")
+        raise RuntimeError(
+            f"while_loop: expected callables as condition and body, got {cond_fn!r} and {body_fn!r}"
+        )
     if not isinstance(carried_inputs, tuple | list):
         raise RuntimeError(
             f"while_loop: expected a tuple or list of inputs, got {type(carried_inputs).__name__}"
@@ -121,10 +123,11 @@ def associative_scan(
         )
     leaves, spec = tree_flatten(xs)
     if not leaves or not all(isinstance(x, Tensor) and x.dim() > 0 for x in leaves):
-        raise ValueError("associative_scan: expected tensors of at least 1 dimension")
+        raise ValueError("associative_scan: expected tensors of at least 1 dimension, got others")
     length = leaves[0].shape[dim]
     if length == 0 or any(x.shape[dim] != length for x in leaves):
-        raise ValueError(f"associative_scan: expected equal sizes in dim {dim}, other than 0")
+        sizes = [x.shape[dim] for x in leaves]
+        raise ValueError(f"associative_scan: expected equal sizes in dim {dim}, other than 0, got {sizes}")
 
     def combine(*flat: Any) -> list[Any]:
         one, other = flat[: len(leaves)], flat[len(leaves) :]
@@ -157,9 +160,9 @@ def scan(
     Returns:
         The last state, and the results, stacked in a new dimension `dim`, the last if they have fewer.
 
-    Raises: RuntimeError for what is no function, no state, or sizes that are 0 or differ; its subclass
-        `_dynamo.exc.UncapturedHigherOrderOpError` for a result that is no pair, or a state that changes its
-        structure, shape, dtype or device; IndexError for a dimension that does not exist.
+    Raises: RuntimeError if `combine_fn` is not a function, there is no state, or sizes are 0 or differ; its
+        subclass `_dynamo.exc.UncapturedHigherOrderOpError` for a result that is not a pair, or a state that
+        changes its structure, shape, dtype or device; IndexError for a dimension that does not exist.
 
     >>> import flambeau as fb
     >>> scan(lambda c, x: (c + x, c * x), fb.tensor(1.0), fb.tensor([1.0, 2.0, 3.0]))

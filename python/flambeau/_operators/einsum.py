@@ -56,7 +56,9 @@ def _labels_of(text: str, start: int, place: str) -> Labels:
         if text[i] in _LETTERS:
             labels.append(text[i])
         elif text[i] != " ":
-            raise RuntimeError(f"einsum(): expected a letter at index {start + i} of the equation")
+            raise RuntimeError(
+                f"einsum(): expected a letter at index {start + i} of the equation, got {text[i]!r}"
+            )
         i += 1
     return labels
 
@@ -66,7 +68,7 @@ def _letters_of(sublist: Sequence[Any]) -> Labels:
     labels: Labels = []
     for item in sublist:
         if item is not Ellipsis and not 0 <= item < len(_LETTERS):
-            raise ValueError("einsum(): expected subscripts from 0 to 51")
+            raise ValueError(f"einsum(): expected subscripts from 0 to 51, got {item}")
         labels.append("..." if item is Ellipsis else _LETTERS[item])
     return labels
 

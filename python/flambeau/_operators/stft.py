@@ -184,7 +184,9 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     points = n_fft if win_length is None else win_length
     if not input.is_complex():
-        raise RuntimeError("istft: expected complex values, as stft gives with return_complex=True")
+        raise RuntimeError(
+            f"istft: expected complex values, as stft returns with return_complex=True, got {input.dtype}"
+        )
     _check(input.numel() > 0, "istft", "input tensor cannot be empty.")
     _check(input.dim() in (2, 3), "istft", "expected 2 or 3 dimensions")
     if window is None:

@@ -167,9 +167,9 @@ def get_float32_matmul_precision() -> str:
 def set_num_interop_threads(n: int, /) -> None:
     """Say how many operators may run at once; here it is one, whatever is said."""
     if n <= 0:
-        raise RuntimeError("set_num_interop_threads: expected a positive number")
+        raise RuntimeError(f"set_num_interop_threads: expected a positive number, got {n}")
     if _state["interop"] is not None:
-        raise RuntimeError("set_num_interop_threads: the number was set before")
+        raise RuntimeError("set_num_interop_threads: the number has been set already; it can be set once")
     _state["interop"] = n
 
 

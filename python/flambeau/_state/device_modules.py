@@ -30,7 +30,7 @@ def get_device_module(device: _C.device | str | None = None) -> Any:
     Args:
         device: a device or its name. Default: the accelerator, or the CPU where there is none.
     Returns: the module, such as `flambeau.cpu`.
-    Raises: RuntimeError for values that are no device, and for kinds without a module.
+    Raises: RuntimeError for values that are not devices, and for kinds without a module.
     See also: utils.rename_privateuse1_backend
 
     Example:

@@ -16,7 +16,7 @@ class record_function:
     Args:
         name: of the range.
         args: a text beside it; accepted and not shown.
-    Raises: RuntimeError where the block is entered and `name` is no str.
+    Raises: RuntimeError where the block is entered and `name` is not a str.
 
     Example:
         >>> from flambeau.profiler import profile, record_function

@@ -101,7 +101,7 @@ def is_key(name: str) -> bool:
 
 
 def check_key(name: str) -> None:
-    """Raise RuntimeError for a name that is no dispatch key."""
+    """Raise RuntimeError for a name that is not a dispatch key."""
     if not is_key(name):
         raise RuntimeError(
             f"DispatchKey: expected the name of a key, got {name!r} (could not parse dispatch key)"
@@ -131,7 +131,7 @@ def _priority(key: Any) -> tuple[int, int]:
 
 
 def _is_runtime(key: Any) -> bool:
-    """Whether a set can hold the key: it is no alias, no functionality and no end of a range."""
+    """Whether a set can hold the key: it is not an alias, no functionality and no end of a range."""
     other = {"Undefined", *ALIASES, *_PER_BACKEND}
     return key.name not in other and not key.name.startswith("StartOf")
 

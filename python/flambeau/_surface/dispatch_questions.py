@@ -113,7 +113,7 @@ def _dispatch_has_computed_kernel_for_dispatch_key(name: str, key: Any) -> bool:
 
 
 def _sources(names: set[str], key: str) -> list[str]:
-    """The keys of registrations from which a key takes its kernel, the first one in force."""
+    """The keys of registrations from which a key takes its kernel, the first one with a kernel."""
     composite = [name for name in ALIASES if name.startswith("Composite") and name in names]
     if key in names:
         return [key]

@@ -98,7 +98,7 @@ class FileCheck:
     def check_count(self, text: str, count: int, exactly: bool = False, /) -> Self:
         """Expect a text `count` times; with `exactly`, not once more before the next check."""
         if count == 0 and not exactly:
-            raise RuntimeError("FileCheck.check_count: expected count > 0, or exactly=True")
+            raise RuntimeError("FileCheck.check_count: expected count > 0 or exactly=True, got 0 and False")
         self._add("CHECK-COUNT", text, count, exactly)
         return self._add("CHECK-NOT", text) if exactly else self
 

@@ -67,7 +67,7 @@ def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
 
 
 def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
-    """Take the only entry out of tuples where the argument was no tuple, which is what False says."""
+    """Take the only entry out of tuples where the argument was not a tuple, which is what False says."""
     outer, inner = to_unpack if isinstance(to_unpack, tuple) else (to_unpack, True)
     res = res if inner else tuple(part[0] for part in res)
     return res if outer else res[0]

@@ -75,6 +75,6 @@ def parse_def(fn: Any) -> ParsedDef:
     flat = dedent(source)
     tree = ast.parse(flat)
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
-        raise RuntimeError(f"parse_def: expected a single function in {file}:{first}")
+        raise RuntimeError(f"parse_def: expected a single function in {file}:{first}, got other code")
     margin = len(source.split("\n", 1)[0]) - len(flat.split("\n", 1)[0])
     return ParsedDef(tree, SourceContext(source, file, first, margin, True, fn.__name__), source, file, first)

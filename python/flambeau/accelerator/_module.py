@@ -35,7 +35,7 @@ def index_of(name: str, device: Any, current: bool = True) -> int:
         device: the argument.
         current: whether None, and a device without an index, mean the current device.
     Raises: RuntimeError without an accelerator; ValueError for other kinds and for a missing index;
-        TypeError for values that are no device.
+        TypeError for values that are not devices.
     """
     kind = require_kind(name)
     if isinstance(device, int) and not isinstance(device, bool):

@@ -86,7 +86,7 @@ class GradScaler:
 
     def _made(self, action: str) -> tuple[Tensor, Tensor]:
         if self._scale is None or self._growth_tracker is None:
-            raise AssertionError(f"{action}: expected scale(loss) to be called before, _scale is None")
+            raise AssertionError(f"{action}: expected a call of scale(loss) before, got _scale=None")
         return self._scale, self._growth_tracker
 
     def _lazy_init_scale_growth_tracker(self, dev: Any) -> None:

@@ -66,7 +66,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "enter_dual_level() first"
         )
     if leaving != _current_level:
-        raise RuntimeError("exit_dual_level: expected the forward AD level that was entered last")
+        raise RuntimeError(f"exit_dual_level: expected forward AD level {_current_level}, got {leaving}")
     _C._exit_dual_level(leaving)
     _current_level = -1
 

@@ -143,7 +143,8 @@ def vjp(
         create_graph: whether the results can be differentiated.
         strict: whether an output that does not depend on an input is an error instead of giving zeros.
     Returns: the outputs, and the product in the form of the inputs.
-    Raises: RuntimeError if `v` does not fit the outputs, TypeError for inputs or outputs that are no tensors.
+    Raises: RuntimeError if `v` does not fit the outputs, TypeError for inputs or outputs that are not
+        tensors.
 
     Example:
         >>> flambeau.autograd.functional.vjp(lambda x: x**2, flambeau.tensor([1.0, 2.0]), flambeau.ones(2))
@@ -175,7 +176,7 @@ def jvp(
         create_graph: whether the results can be differentiated.
         strict: whether an output that does not depend on an input is an error instead of giving zeros.
     Returns: the outputs, and the product in the form of the outputs.
-    Raises: RuntimeError if `v` does not fit the inputs, TypeError for inputs or outputs that are no tensors.
+    Raises: RuntimeError if `v` does not fit the inputs, TypeError for inputs or outputs that are not tensors.
     See also: `func.jvp`
 
     Example:
@@ -201,9 +202,11 @@ def jvp(
 def _scalar_output(func: _Function, xs: tuple[Tensor, ...], function: str) -> Tensor:
     is_tuple, outputs = _as_tuple(func(*xs), _OUTPUTS, function)
     if is_tuple:
-        raise RuntimeError(f"{function}: expected one Tensor from the function")
+        raise RuntimeError(f"{function}: expected one Tensor from the function, got a tuple")
     if outputs[0].numel() != 1:
-        raise RuntimeError(f"{function}: the returned Tensor should contain a single element")
+        raise RuntimeError(
+            f"{function}: expected a Tensor with a single element from the function, got {outputs[0].numel()}"
+        )
     return outputs[0]
 
 
@@ -227,8 +230,8 @@ def vhp(
         create_graph: whether the results can be differentiated.
         strict: whether an output that does not depend on an input is an error instead of giving zeros.
     Returns: the value, and the product in the form of the inputs.
-    Raises: RuntimeError if the output is no scalar or `v` does not fit, TypeError for inputs or outputs that
-        are no tensors.
+    Raises: RuntimeError if the output is not a scalar or `v` does not fit, TypeError for inputs or outputs
+        that are not tensors.
 
     Example:
         >>> x = flambeau.tensor([1.0, 2.0])
@@ -261,8 +264,8 @@ def hvp(
         create_graph: whether the results can be differentiated.
         strict: whether an output that does not depend on an input is an error instead of giving zeros.
     Returns: the value, and the product in the form of the inputs.
-    Raises: RuntimeError if the output is no scalar or `v` does not fit, TypeError for inputs or outputs that
-        are no tensors.
+    Raises: RuntimeError if the output is not a scalar or `v` does not fit, TypeError for inputs or outputs
+        that are not tensors.
 
     Example:
         >>> x = flambeau.tensor([1.0, 2.0])
@@ -303,7 +306,7 @@ def jacobian(
     Returns: the Jacobian; tuples nest by outputs, then by inputs.
     Shape: ``(*m, *n)`` for an output ``(*m)`` and an input ``(*n)``.
     Raises: RuntimeError and NotImplementedError for options that exclude each other, TypeError for inputs or
-        outputs that are no tensors.
+        outputs that are not tensors.
     See also: `func.jacrev`, `func.jacfwd`
 
     Example:
@@ -423,7 +426,7 @@ def hessian(
             `autograd.functional.jacobian`.
     Returns: the Hessian; tuples nest by inputs twice.
     Shape: ``(*n, *m)`` for inputs ``(*n)`` and ``(*m)``.
-    Raises: RuntimeError if the output is no scalar; RuntimeError and NotImplementedError for options that
+    Raises: RuntimeError if the output is not a scalar; RuntimeError and NotImplementedError for options that
         exclude each other.
     See also: `func.hessian`
 

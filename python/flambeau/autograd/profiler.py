@@ -163,7 +163,9 @@ class profile:
         if not self.enabled:
             return None
         if self.entered:
-            raise RuntimeError("profile: expected to be entered once; the block is not reentrant")
+            raise RuntimeError(
+                "profile: expected to be entered once, got a second time; the block is not reentrant"
+            )
         self._prepare_trace()
         self._start_trace()
         return self
@@ -206,7 +208,7 @@ class profile:
         Args:
             enabled: whether to record.
             activities: those that are meant; no effect without `ProfilerActivity.CPU`.
-        Raises: TypeError if `activities` is no collection of `ProfilerActivity`.
+        Raises: TypeError if `activities` is not a collection of `ProfilerActivity`.
         """
         wanted = set(activities)
         for one in wanted:
@@ -385,7 +387,7 @@ def parse_nvprof_trace(path: str) -> NoReturn:
         ...     print("needs CUDA")
         needs CUDA
     """
-    raise RuntimeError(f"parse_nvprof_trace: expected a build with CUDA to read {path!r}")
+    raise RuntimeError(f"parse_nvprof_trace: expected a build with CUDA to read {path!r}, got one without")
 
 
 load_nvprof = parse_nvprof_trace

@@ -174,7 +174,7 @@ def _record_memory_history(
         skip_actions: actions that are not recorded: "alloc", "free_requested", "free_completed",
             "segment_alloc", "segment_free", "oom", "snapshot".
     Returns: None.
-    Raises: ValueError for arguments other than those; TypeError if `max_entries` is no int.
+    Raises: ValueError for arguments other than those; TypeError if `max_entries` is not an int.
     Source: torch.cuda.memory._record_memory_history, for another allocator.
     See also: cpu.memory._snapshot, cpu.memory._dump_snapshot
 

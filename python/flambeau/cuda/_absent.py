@@ -166,7 +166,7 @@ REFUSING: Table = {
         "Return the processes on a device with their memory, as text.",
     ),
     "cudart": (lambda: None, "Return the module of the CUDA runtime's functions."),
-    "check_error": (lambda res: None, "Raise `CudaError` for a code that is no success."),
+    "check_error": (lambda res: None, "Raise `CudaError` for a code that is not a success."),
     "current_blas_handle": (lambda: None, "Return the address of cuBLAS's state for the current stream."),
     "current_solver_handle": (lambda: None, "Return the address of cuSOLVER's state for the current stream."),
     "can_device_access_peer": (

@@ -22,7 +22,7 @@ def _place(argnum: Any, count: int) -> int:
 def places(argnums: ArgNums, count: int) -> int | tuple[int, ...]:
     """Return argnums counted from the front.
 
-    Raises: RuntimeError if they are no integers, outside of the arguments, repeated or none.
+    Raises: RuntimeError if they are not integers, outside of the arguments, repeated or none.
     """
     if isinstance(argnums, int):
         return _place(argnums, count)

@@ -18,13 +18,15 @@ _API = "jvp(f, primals, tangents)"
 def _checked(primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
     """The leaves of both, and their common tree."""
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{_API}: expected a tuple as primals: the call is f(*primals)")
+        raise RuntimeError(
+            f"{_API}: expected a tuple as primals, got {type(primals).__name__}; the call is f(*primals)"
+        )
     flat, spec = tree_flatten(primals)
     flat_tangents, tangents_spec = tree_flatten(tangents)
     if spec != tangents_spec:
         raise RuntimeError(f"{_API}: expected tangents nested like the primals, {spec}, got {tangents_spec}")
     if not flat:
-        raise RuntimeError(f"{_API}: expected a Tensor among the primals")
+        raise RuntimeError(f"{_API}: expected a Tensor among the primals, got none")
     for what, leaves in (("primals", flat), ("tangents", flat_tangents)):
         for leaf in leaves:
             if not isinstance(leaf, Tensor):
@@ -78,8 +80,8 @@ def jvp(
         has_aux: whether `func` returns a pair; a third result is then the auxiliary tree.
     Returns: ``(outputs, product)`` or ``(outputs, product, aux)``.
     Shape: the product has the shapes of the outputs.
-    Raises: RuntimeError if `primals` is no tuple, tangents have other shapes, or `func` returns anything but
-        tensors.
+    Raises: RuntimeError if `primals` is not a tuple, tangents have other shapes, or `func` returns anything
+        but tensors.
 
     Example:
         >>> flambeau.func.jvp(lambda x: x**2, (flambeau.tensor(3.0),), (flambeau.tensor(1.0),))

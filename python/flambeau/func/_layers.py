@@ -86,7 +86,7 @@ def batch_first(t: Tensor, layer: Layer, size: int, place: int = 0) -> Tensor:
 def differentiable(tree: Any) -> tuple[list[Tensor], TreeSpec]:
     """Make the wrapped tensors of a tree leaves of their layer's graph; return them and the shape.
 
-    Raises: ValueError for a leaf that is no tensor, RuntimeError for one of integers.
+    Raises: ValueError for a leaf that is not a tensor, RuntimeError for one of integers.
     """
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
@@ -114,7 +114,8 @@ def split_aux(result: Any, api: str) -> tuple[Any, Any]:
     Raises: RuntimeError unless it is a pair.
     """
     if not (isinstance(result, tuple) and len(result) == 2):
-        raise RuntimeError(f"{api}: has_aux=True expects the function to return (output, aux)")
+        got = type(result).__name__
+        raise RuntimeError(f"{api}: expected (output, aux) from the function with has_aux=True, got {got}")
     return result
 
 

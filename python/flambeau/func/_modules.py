@@ -156,7 +156,7 @@ def functional_call(
         strict: whether exactly the names of the module must be given.
     Returns: what the module returns.
     Raises: ValueError if dicts share a name or tied names get different tensors, TypeError for values that
-        are no tensors, RuntimeError for names that `strict` does not allow.
+        are not tensors, RuntimeError for names that `strict` does not allow.
 
     Example:
         >>> layer = flambeau.nn.Linear(2, 1)
@@ -173,7 +173,9 @@ def functional_call(
 def _stacked(name: str, tensors: Sequence[Tensor]) -> Tensor:
     wanted = tensors[0].requires_grad
     if any(t.requires_grad != wanted for t in tensors):
-        raise RuntimeError(f"stack_module_state: expected models that agree on requires_grad of {name}")
+        raise RuntimeError(
+            f"stack_module_state: expected models with the same requires_grad of {name}, got both values"
+        )
     return flambeau.stack([t.detach() for t in tensors]).requires_grad_(wanted)
 
 
@@ -195,12 +197,14 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
         flambeau.Size([4, 5, 3])
     """
     if not len(models):
-        raise RuntimeError("stack_module_state: expected one model or more")
+        raise RuntimeError("stack_module_state: expected one model or more, got none")
     first = next(iter(models))
     if any(model.training != first.training for model in models):
-        raise RuntimeError("stack_module_state: expected models all in training, or all in evaluation")
+        raise RuntimeError(
+            "stack_module_state: expected models that are all in training or all in evaluation, got both"
+        )
     if any(type(model) is not type(first) for model in models):
-        raise RuntimeError("stack_module_state: expected models of one class")
+        raise RuntimeError("stack_module_state: expected models of one class, got several classes")
     parameters = [dict(model.named_parameters()) for model in models]
     buffers = [dict(model.named_buffers()) for model in models]
     return (

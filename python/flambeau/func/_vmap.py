@@ -193,7 +193,7 @@ def vmap(
     Returns: the function, which takes the arguments of `func` with the mapped dimension.
     Shape: size B at `in_dims` of the mapped arguments, and at `out_dims` of the outputs.
     Raises: ValueError for a `chunk_size` below 1, and (from the new function) for dimensions that do not fit,
-        sizes that differ, or outputs that are no tensors; RuntimeError for another `randomness`, and from
+        sizes that differ, or outputs that are not tensors; RuntimeError for another `randomness`, and from
         operators that read values.
 
     Example:

@@ -19,10 +19,10 @@ def methods_of(src: str, around: Mapping[str, Any]) -> dict[str, FunctionType]:
     try:
         tree = ast.parse(textwrap.dedent(src))
     except SyntaxError as error:
-        raise RuntimeError(f"define: expected Python source: {error}") from error
+        raise RuntimeError(f"define: expected Python source, got a syntax error: {error}") from error
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if not names or len(names) != len(tree.body):
-        raise RuntimeError("define: expected definitions of methods, and nothing else")
+        raise RuntimeError("define: expected definitions of methods only, got other code")
     namespace = {"torch": flambeau, "Tensor": flambeau.Tensor, **around}
     exec(compile(tree, "<define>", "exec"), namespace)
     return {name: namespace[name] for name in names}

@@ -49,14 +49,14 @@ class Reader:
         if not isinstance(entries, list) or type(number) is not int or not 0 <= number < len(entries):
             raise _bad(f"no {table} {str(number)[:40]}")
         if not isinstance(entries[number], dict):
-            raise _bad(f"{table} {number} is no record")
+            raise _bad(f"{table} {number} is not a record")
         found: dict[str, Any] = entries[number]
         return found
 
     def _dict(self, record: dict[str, Any], name: str) -> dict[str, Any]:
         found = record.get(name, {})
         if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-            raise _bad(f"{name} is no table of names")
+            raise _bad(f"{name} is not a table of names")
         return found
 
     # --- values -------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class Reader:
     def value(self, data: Any, nodes: list[Any] | None = None) -> Any:
         """Make a value of its data; `nodes` are those of the graph that it stands in."""
         if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], str):
-            raise _bad("a value is no pair")
+            raise _bad("a value is not a pair")
         kind, content = data
         if kind == "plain" and isinstance(content, PLAIN):
             return content
@@ -86,7 +86,7 @@ class Reader:
     def _container(self, kind: str, content: list[Any], nodes: list[Any] | None) -> Any:
         if kind == "dict":
             if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in content):
-                raise _bad("a dict is no list of pairs")
+                raise _bad("a dict is not a list of pairs")
             return {self.value(key, nodes): self.value(item, nodes) for key, item in content}
         items = [self.value(item, nodes) for item in content]
         if kind == "slice":
@@ -104,7 +104,7 @@ class Reader:
         record = self._entry("units", number)
         source = record.get("source")
         if not isinstance(source, str):
-            raise _bad("a source is no text")
+            raise _bad("a source is not a string")
         scope: dict[str, Any] = {}
         named = self._dict(record, "names")
         for name, data in named.items():
@@ -115,7 +115,7 @@ class Reader:
         self._units[number] = found
         if isinstance(found, type):
             if not issubclass(found, Module):
-                raise _bad("a class is no Module")
+                raise _bad("a class is not a Module")
             for name, data in self._dict(record, "constants").items():
                 setattr(found, require_name(name, "an attribute"), self.value(data))
             for name in record.get("exports", ()):
@@ -166,13 +166,13 @@ class Reader:
     def _fill(self, made: Module, record: dict[str, Any]) -> None:
         for name, parameter in self._dict(record, "parameters").items():
             if parameter is not None and not isinstance(parameter, Tensor):
-                raise _bad("a parameter is no tensor")
+                raise _bad("a parameter is not a tensor")
             if parameter is not None and not isinstance(parameter, Parameter):
                 parameter = Parameter(parameter)
             made._parameters[require_name(name, "a parameter")] = parameter
         for name, buffer in self._dict(record, "buffers").items():
             if buffer is not None and not isinstance(buffer, Tensor):
-                raise _bad("a buffer is no tensor")
+                raise _bad("a buffer is not a tensor")
             made._buffers[require_name(name, "a buffer")] = buffer
         made._non_persistent_buffers_set = {str(name) for name in record.get("hidden", ())}
         for name, child in self._dict(record, "modules").items():
@@ -198,7 +198,7 @@ class Reader:
 
     def _graph(self, data: Any) -> Graph:
         if not isinstance(data, list):
-            raise _bad("a graph is no list")
+            raise _bad("a graph is not a list")
         graph = Graph()
         nodes: list[Any] = []
         for entry in data:
@@ -246,11 +246,11 @@ def _layer(path: Any) -> type:
     """A layer's class, by the path of its definition."""
     home, _, name = str(path).rpartition(".")
     if home != "flambeau.nn" and not home.startswith("flambeau.nn."):
-        raise _bad(f"{str(path)[:80]!r} is no layer")
+        raise _bad(f"{str(path)[:80]!r} is not a layer")
     try:
         found = getattr(importlib.import_module(home), name)
     except (ImportError, AttributeError) as error:
         raise _bad(f"there is no layer {str(path)[:80]!r}") from error
     if not isinstance(found, type) or not issubclass(found, Module):
-        raise _bad(f"{str(path)[:80]!r} is no layer")
+        raise _bad(f"{str(path)[:80]!r} is not a layer")
     return found

@@ -189,7 +189,9 @@ def run(source: str, names: dict[str, Any]) -> Any:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnsupportedNodeError(f"jit: source in a file cannot be read: {error}") from error
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef | ast.ClassDef):
-        raise UnsupportedNodeError("jit: expected one definition per source in a file")
+        raise UnsupportedNodeError(
+            f"jit: expected one definition per source in a file, got {len(tree.body)} statements"
+        )
     check(tree)
     definition = tree.body[0]
     inner = definition.body if isinstance(definition, ast.ClassDef) else [definition]

@@ -33,7 +33,7 @@ class CompiledOperator(_operators.CustomOperator):
         result = _C._call_operator(self.name, args, kwargs, _OF_THE_CALL)
         if result is NotImplemented:
             bind(self.name, self.schema.parameters, self.schema.defaults, args, kwargs)
-            raise RuntimeError(f"{self.name}: expected arguments that fit {self.schema}")
+            raise RuntimeError(f"{self.name}: expected arguments that fit {self.schema}, got others")
         return result
 
     def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:

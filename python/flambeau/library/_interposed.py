@@ -73,7 +73,7 @@ class Interposition:
             self._number = _C._add_kernel(entry, *place, given, with_keyset)
 
     def remove(self) -> None:
-        """Give back the kernel that was in force before."""
+        """Restore the kernel that was active before."""
         _registered[self.entry].pop(id(self), None)
         if self._number:
             _C._remove_kernel(self.entry, self._number)

@@ -53,7 +53,7 @@ def get_kernel(op: Any, dispatch_key: Any) -> SafeKernelFunction:
         op: the operator: a definition, an overload or ``namespace::name``.
         dispatch_key: the key, such as "CPU".
     Returns: an object whose ``call_boxed(None, *args)`` runs the kernel.
-    Raises: RuntimeError if there is no such operator or kernel, TypeError if the key is no dispatch key.
+    Raises: RuntimeError if there is no such operator or kernel, TypeError if the key is not a dispatch key.
 
     Example:
         >>> kernel = flambeau.library.get_kernel("aten::add.Tensor", "CPU")
@@ -96,7 +96,7 @@ def _aten(name: str, key: str) -> Function:
         keys = args[0]
         result = _C._call_kernel(kernel, args[1:], kwargs, 0 if keys is None else bits_of(keys))
         if result is NotImplemented:
-            raise RuntimeError(f"{name}: expected arguments that fit its schema")
+            raise RuntimeError(f"{name}: expected arguments that fit its schema, got others")
         return result
 
     return call

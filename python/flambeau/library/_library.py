@@ -50,7 +50,7 @@ class Library:
     """Definitions that a program adds to a namespace; they are removed with the object.
 
     A library of kind "IMPL" for ``aten`` puts kernels in the place of flambeau's own. Several kernels of one
-    operator and key may be registered: the last one is in force, and the one before it again when it is
+    operator and key may be registered: the last one is active, and the one before it again when it is
     removed.
 
     Args:
@@ -59,7 +59,7 @@ class Library:
             that exist or will.
         dispatch_key: the default dispatch key of ``impl``.
     Raises: ValueError for another kind or a reserved namespace, RuntimeError if the namespace is defined
-        already or the key is no dispatch key.
+        already or the key is not a dispatch key.
 
     Example:
         >>> library = flambeau.library.Library("docs_shop", "DEF")

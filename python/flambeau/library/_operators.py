@@ -93,7 +93,7 @@ class CustomOperator(_C._DefinedOperator):
 
     def __init__(self, namespace: str, schema: Schema) -> None:
         self.namespace, self.schema = namespace, schema
-        self.kernels: dict[str, Function] = {}  # those in force
+        self.kernels: dict[str, Function] = {}  # the active ones
         self._registered: dict[str, dict[object, Function]] = {}  # by key and registration
         self.tags: list[Any] = []
         self.by_device: dict[str, Function] = {}
@@ -134,13 +134,13 @@ class CustomOperator(_C._DefinedOperator):
         self.callers.clear()
 
     def add_kernel(self, key: str, token: object, function: Function) -> None:
-        """Put a kernel in force for a key, until its token is removed."""
+        """Make a kernel the active one of a key, until its token is removed."""
         with _registration:
             self._registered.setdefault(key, {})[token] = function
             self._refresh(key)
 
     def remove_kernel(self, key: str, token: object) -> None:
-        """Take a kernel away; the one that was registered before it is in force again."""
+        """Take a kernel away; the one that was registered before it is active again."""
         with _registration:
             self._registered.get(key, {}).pop(token, None)
             self._refresh(key)

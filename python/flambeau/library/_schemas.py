@@ -176,7 +176,7 @@ def infer_schema(
         op_name: the name before the arguments. None omits it.
         tags: no effect.
     Returns: the schema, a string.
-    Raises: ValueError if an annotation is missing or is no type of a schema, or for names that are no
+    Raises: ValueError if an annotation is missing or is not a type of a schema, or for names that are no
         arguments.
 
     Example:

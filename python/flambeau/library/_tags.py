@@ -79,7 +79,7 @@ def tags_of(entry: str, schema: Any) -> list[Any]:
 
 
 def tags_from(tags: Any) -> list[Any]:
-    """Return a list of the tags that were given; TypeError if one is no tag."""
+    """Return a list of the tags that were given; TypeError if one is not a tag."""
     from flambeau import Tag
 
     given = list(tags) if isinstance(tags, list | tuple | set | frozenset) else [tags]

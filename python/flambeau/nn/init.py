@@ -22,7 +22,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
             / 4).
         param: the negative slope of "leaky_relu". Default: 0.01.
     Returns: the gain, a positive number.
-    Raises: ValueError for another nonlinearity, or a slope that is no number.
+    Raises: ValueError for another nonlinearity, or a slope that is not a number.
     Source: He et al. 2015, "Delving Deep into Rectifiers", for the rectifiers.
 
     Example:

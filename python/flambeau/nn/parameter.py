@@ -38,7 +38,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         tensor([1., 1.], requires_grad=True)]
     """
 
-    # What is computed from parameters is no parameter.
+    # What is computed from parameters is not a parameter.
     __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
@@ -219,7 +219,7 @@ class _BufferType(type):
 
 
 class Buffer(metaclass=_BufferType):
-    """Tensor that a `Module` registers as a buffer, which is no parameter, when it is assigned as an
+    """Tensor that a `Module` registers as a buffer, which is not a parameter, when it is assigned as an
     attribute.
 
     Args:

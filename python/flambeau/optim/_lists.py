@@ -47,7 +47,7 @@ Value = Any  # a Tensor or Tensors
 
 
 def each(function: Callable[..., Tensor], *operands: Any) -> Any:
-    """Call `function` on tensors, or on each place of lists; what is no list stands for every place."""
+    """Call `function` on tensors, or on each place of lists; what is not a list stands for every place."""
     lists = [o.items for o in operands if isinstance(o, Tensors)]
     if not lists:
         return function(*operands)

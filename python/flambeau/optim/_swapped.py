@@ -26,7 +26,8 @@ def swap_in_optimizer_params_and_state(
     """
     if not optimizer.state:
         raise RuntimeError(
-            "swap_in_optimizer_params_and_state: expected an optimizer with state, which a step makes"
+            "swap_in_optimizer_params_and_state: expected an optimizer with state, got one without; call "
+            "step() first"
         )
     tensors = list(swapin_parameters.values())
     groups = [{**group, "params": list(group["params"])} for group in swapin_optim_state["param_groups"]]

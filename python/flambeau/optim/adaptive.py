@@ -320,7 +320,7 @@ class Adafactor(RuleOptimizer):
     def _factor_states(self, p: Tensor, group: Group) -> bool:
         """Make the states that fit the number of dimensions."""
         if p.is_complex():
-            raise RuntimeError("Adafactor: expected real parameters")
+            raise RuntimeError(f"Adafactor: expected real parameters, got {p.dtype}")
         state = self.state[p]
         if state:
             return False

@@ -442,7 +442,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         T_mult: the factor of the length of each period to the one before, 1 or more.
         eta_min: the lowest rate.
         {last_epoch}
-    Raises: ValueError for an argument that is no number or out of its range.
+    Raises: ValueError for an argument that is not a number or out of its range.
     See also: `CosineAnnealingLR`
     Source: Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", eq. 5.
 

@@ -52,7 +52,7 @@ class Muon(RuleOptimizer):
         ns_steps: the number of iterations, below 100.
         adjust_lr_fn: the factor s of a matrix of A rows and B columns: "original" means ``sqrt(max(1, A /
             B))``, "match_rms_adamw" means ``0.2 * sqrt(max(A, B))``, None means "original".
-    Raises: ValueError for parameters that are no matrices or a hyperparameter out of its range.
+    Raises: ValueError for parameters that are not matrices or a hyperparameter out of its range.
     Source: Jordan et al. 2024, "Muon: An Optimizer for Hidden Layers in Neural Networks".
 
     Example:

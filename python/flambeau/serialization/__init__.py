@@ -373,7 +373,7 @@ def _load_older(
             raise RuntimeError("load: the legacy .tar format needs weights_only=False, which trusts the file")
         return load_tar(file, place, unpickler)
     if not is_stream(start):
-        raise pickle.UnpicklingError("load: expected a file in one of PyTorch's formats")
+        raise pickle.UnpicklingError("load: expected a file in one of PyTorch's formats, got another one")
     if not only_weights:
         return load_stream(file, place, False, unpickler)
     with _advised():

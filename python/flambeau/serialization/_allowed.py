@@ -18,9 +18,9 @@ from flambeau._types.size import Size
 from ._opcodes import check_key, names_in
 
 
-def _expect(given: bool, what: str) -> None:
+def _expect(given: bool, what: str, got: str = "something else") -> None:
     if not given:
-        raise pickle.UnpicklingError(f"expected {what}")
+        raise pickle.UnpicklingError(f"expected {what}, got {got}")
 
 
 def _integers(values: Any) -> tuple[int, ...]:
@@ -266,7 +266,7 @@ class SafeRules:
         if is_safe(function):
             return function(*args)
         known = [call for target, call in _CALLS.items() if target is function]
-        _expect(bool(known), f"a function that may be called, got {type(function).__name__}")
+        _expect(bool(known), "a function that may be called", type(function).__name__)
         return known[0](*args)
 
     def make(self, cls: Any, args: tuple[Any, ...]) -> Any:
@@ -283,9 +283,7 @@ class SafeRules:
         if is_safe(cls):
             _set_state(obj, state)
         else:
-            _expect(
-                cls in (OrderedDict, Tensor, _parameter_class()), f"an object with state, got {cls.__name__}"
-            )
+            _expect(cls in (OrderedDict, Tensor, _parameter_class()), "an object with state", cls.__name__)
             set_attributes(obj, state)
 
     def is_list(self, obj: Any) -> bool:

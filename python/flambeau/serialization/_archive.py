@@ -59,9 +59,9 @@ class Reader:
     def _add(self, entry: zipfile.ZipInfo, limit: int) -> None:
         name = entry.orig_filename
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
-            raise RuntimeError(f"load: record {name!r} is compressed; expected stored records only")
+            raise RuntimeError(f"load: expected stored records only, got compressed record {name!r}")
         if entry.flag_bits & _ENCRYPTED:
-            raise RuntimeError(f"load: record {name!r} is encrypted")
+            raise RuntimeError(f"load: expected plain records only, got encrypted record {name!r}")
         if name in self.records:
             raise RuntimeError(f"load: the archive has two records named {name!r}")
         if ".." in name.split("/") or name.startswith("/") or "\\" in name or "\0" in name:

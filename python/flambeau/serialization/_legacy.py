@@ -79,7 +79,7 @@ class _Stream:
         if len(found) < count:
             missing = count - len(found)
             raise RuntimeError(
-                f"load: unexpected EOF, expected {missing} more bytes. The file might be corrupted."
+                f"load: expected {missing} more bytes, got unexpected EOF. The file might be corrupted."
             )
         self.position += count
         return found

@@ -241,7 +241,7 @@ def _setitems(own: Interpreter) -> None:
 def _additems(own: Interpreter) -> None:
     items = own.pop_mark()
     if type(own.stack[-1]) is not set:
-        raise pickle.UnpicklingError("cannot add items to what is no set")
+        raise pickle.UnpicklingError("cannot add items to what is not a set")
     own.stack[-1].update(map(check_key, items))
 
 
@@ -268,14 +268,14 @@ def _global(own: Interpreter) -> None:
 def _stack_global(own: Interpreter) -> None:
     name, module = own.stack.pop(), own.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise pickle.UnpicklingError("expected the names of a global as text")
+        raise pickle.UnpicklingError("expected the names of a global as strings, got others")
     own.stack.append(own.rules.find(module, name))
 
 
 def _arguments(own: Interpreter) -> tuple[Any, ...]:
     args = own.stack.pop()
     if type(args) is not tuple:
-        raise pickle.UnpicklingError("expected a tuple of arguments")
+        raise pickle.UnpicklingError(f"expected a tuple of arguments, got {type(args).__name__}")
     return args
 
 

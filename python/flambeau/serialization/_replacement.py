@@ -27,7 +27,7 @@ _MANY_LINKS = 40  # as Linux allows
 def replacing(path: str | os.PathLike[str]) -> Iterator[Any]:
     """Give a file to write; it takes the place of `path` if the block ends without an exception.
 
-    Links are followed, and permissions of a replaced file are kept. What is no regular file (a pipe, a
+    Links are followed, and permissions of a replaced file are kept. What is not a regular file (a pipe, a
     device) is written directly, and so is what has a name only in /proc or /dev.
     Raises: OSError if the directory or the file may not be written.
     """

@@ -106,7 +106,7 @@ def _push_mode(mode: TorchDispatchMode) -> None:
         return
     if _C._get_dispatch_mode(mode._mode_key) is not None:
         raise AssertionError(
-            f"TorchDispatchMode: expected no mode of kind {mode._mode_key.name} in force, got one"
+            f"TorchDispatchMode: expected no active mode of kind {mode._mode_key.name}, got one"
         )
     _C._set_dispatch_mode(mode)
 
@@ -149,7 +149,7 @@ def _get_current_dispatch_mode() -> TorchDispatchMode | None:
 
 
 def _get_current_dispatch_mode_stack() -> list[TorchDispatchMode]:
-    """The modes in force, the innermost last."""
+    """The active modes, the innermost last."""
     return [_C._get_dispatch_stack_at(i) for i in range(_C._len_torch_dispatch_stack())]
 
 
@@ -167,7 +167,7 @@ def _disable_current_modes() -> Iterator[list[TorchDispatchMode]]:
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Whether a mode is in force, of the infrastructure or not."""
+    """Whether a mode is active, of the infrastructure or not."""
     modes = _get_current_dispatch_mode_stack()
     return bool(modes) if include_infra_modes else any(not mode.is_infra_mode() for mode in modes)
 
@@ -175,7 +175,7 @@ def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
 def any_torch_dispatch_mode_on_stack(
     *, include_infra_modes: bool = True, respect_ignore_compile_internals: bool = True
 ) -> bool:
-    """Whether a mode is in force; see `is_in_torch_dispatch_mode`.
+    """Whether a mode is active; see `is_in_torch_dispatch_mode`.
 
     Args:
         include_infra_modes: whether modes of the infrastructure count.

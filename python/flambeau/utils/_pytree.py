@@ -224,7 +224,7 @@ def tree_any_only(
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: _IsLeaf = None) -> list[Any] | None:
-    """Spread a prefix of a shape over its leaves: one entry per leaf, or None where it is no prefix.
+    """Spread a prefix of a shape over its leaves: one entry per leaf, or None where it is not a prefix.
 
     >>> _broadcast_to_and_flatten((0, None), tree_structure((1, [2, 3])))
     [0, None, None]

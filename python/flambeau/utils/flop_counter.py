@@ -64,7 +64,8 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Any]
         get_raw: whether the function receives the arguments and `out_val` themselves instead of their shapes
             and `out_shape`.
     Returns: the decorator.
-    Raises: ValueError if a target is no operator of `flambeau.ops`, RuntimeError if it has a formula already.
+    Raises: ValueError if a target is not an operator of `flambeau.ops`, RuntimeError if it has a formula
+        already.
 
     Example:
         >>> from flambeau.utils.flop_counter import FlopCounterMode, register_flop_formula

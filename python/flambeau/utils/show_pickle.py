@@ -72,7 +72,7 @@ class DumpUnpickler(pickle._Unpickler):
 
     Args:
         file: an open file.
-        catch_invalid_utf8: whether bytes that are no UTF-8 become a stand-in instead of an error.
+        catch_invalid_utf8: whether bytes that are not UTF-8 become a stand-in instead of an error.
     """
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)

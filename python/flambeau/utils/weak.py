@@ -136,7 +136,7 @@ class TensorWeakRef:
 
     Args:
         tensor: the tensor.
-    Raises: AssertionError if it is no tensor.
+    Raises: AssertionError if it is not a tensor.
 
     Example:
         >>> from flambeau.utils.weak import TensorWeakRef

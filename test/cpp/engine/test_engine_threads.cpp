@@ -48,7 +48,7 @@ TEST(threads_one_graph) {
 }
 
 TEST(threads_race_to_free_one_graph) {
-  // Whoever comes second finds the saved tensors freed; nobody reads a tensor while it goes.
+  // The second pass finds the saved tensors freed; no pass reads a tensor while it is freed.
   for (int round = 0; round < 100; ++round) {
     const Tensor x = vector_of({2}, true);
     Tensor y = mul(x, x);

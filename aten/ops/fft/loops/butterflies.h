@@ -149,7 +149,7 @@ struct Butterfly<8> {
 
 template <>
 struct Butterfly<16> {
-  // Four by four: e^(-2 pi i t / 16) for t = 1, 2, 3 are the only roots that are no exchange of
+  // Four by four: e^(-2 pi i t / 16) for t = 1, 2, 3 are the only roots that are not an exchange of
   // parts or equal ones.
   template <typename V>
   [[gnu::always_inline]] static void apply(Value<V>* v) {

@@ -41,7 +41,7 @@ using Lanes = typename Indices<static_cast<int>(kLanes<T>)>::Type;
 // --- tiles: one vector of complex numbers of each lane, turned into vectors of lanes. All steps
 // but one stay within the 16-byte chunks of vectors, which is what processors do best.
 
-// Complex numbers of one vector: a tile has so many elements of each lane.
+// Complex numbers of one vector: a tile has this many elements of each lane.
 template <typename T>
 constexpr int kUnits = static_cast<int>(kLanes<T>) / 2;
 template <typename T>

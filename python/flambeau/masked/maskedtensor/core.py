@@ -175,7 +175,7 @@ class MaskedTensor(Tensor):
         requires_grad: whether to record operators.
 
     Raises:
-        TypeError: data or mask is no tensor, or has a dtype or layout that is not supported.
+        TypeError: data or mask is not a tensor, or has a dtype or layout that is not supported.
         ValueError: the shapes differ.
 
     Example:

@@ -21,7 +21,7 @@ def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> MaskedTe
     Shape: that of data and mask.
 
     Raises:
-        TypeError: data or mask is no tensor, or has a dtype or layout that is not supported.
+        TypeError: data or mask is not a tensor, or has a dtype or layout that is not supported.
         ValueError: the shapes differ.
 
     Example:
@@ -35,7 +35,7 @@ def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> MaskedTe
 
 
 def _copied(given: Any) -> Any:
-    """A copy that requires gradients as before, for the warning; what is no tensor as it is."""
+    """A copy that requires gradients as before, for the warning; what is not a tensor as it is."""
     if not isinstance(given, Tensor) or is_masked_tensor(given):
         return given
     return given.detach().clone().requires_grad_(given.requires_grad)
@@ -51,7 +51,7 @@ def as_masked_tensor(data: Any, mask: Any) -> MaskedTensor:
     Shape: that of data and mask.
 
     Raises:
-        TypeError: data or mask is no tensor, or has a dtype or layout that is not supported.
+        TypeError: data or mask is not a tensor, or has a dtype or layout that is not supported.
         ValueError: the shapes differ.
 
     Example:

@@ -107,7 +107,8 @@ def _of_entries(func: Any, args: Arguments, kwargs: Keywords, like: Any) -> Any:
             return value._masked_data.coalesce().values()
         if isinstance(value, Tensor) and value.dim():
             raise RuntimeError(
-                f"{func.overloadpacket.__name__}: expected masked tensors or numbers beside a sparse one"
+                f"{func.overloadpacket.__name__}: expected masked tensors or numbers as operands of a sparse "
+                "one, got a plain tensor"
             )
         return value
 

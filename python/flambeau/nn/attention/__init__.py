@@ -52,7 +52,7 @@ def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool 
         backends: one way or several.
         set_priority: whether the order of `backends` counts; there is nothing to choose between here.
     Returns: a context manager.
-    Raises: AssertionError for what is no `SDPBackend`.
+    Raises: AssertionError for a value that is not a `SDPBackend`.
 
     Example:
         >>> with flambeau.nn.attention.sdpa_kernel(flambeau.nn.attention.SDPBackend.MATH):

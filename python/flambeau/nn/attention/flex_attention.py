@@ -96,7 +96,7 @@ def and_masks(*mask_mods: Mod) -> Mod:
     Args:
         *mask_mods: functions ``(batch, head, q, kv)`` to bool.
     Returns: such a function.
-    Raises: RuntimeError for what is no function.
+    Raises: RuntimeError for a value that is not a function.
 
     Example:
         >>> flex = flambeau.nn.attention.flex_attention
@@ -115,7 +115,7 @@ def or_masks(*mask_mods: Mod) -> Mod:
     Args:
         *mask_mods: functions ``(batch, head, q, kv)`` to bool.
     Returns: such a function.
-    Raises: RuntimeError for what is no function.
+    Raises: RuntimeError for a value that is not a function.
 
     Example:
         >>> flex = flambeau.nn.attention.flex_attention
@@ -219,7 +219,9 @@ class BlockMask:
                 f"BlockMask: expected kv_indices of 2 or more dimensions, got shape {tuple(kv_indices.shape)}"
             )
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
-            raise AssertionError("BlockMask: expected full_kv_num_blocks with full_kv_indices, or neither")
+            raise AssertionError(
+                "BlockMask: expected both full_kv_num_blocks and full_kv_indices or neither, got one of them"
+            )
         self.seq_lengths = seq_lengths
         self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
         self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices

@@ -21,7 +21,9 @@ def _float_mask(mask: Tensor | None, name: str, dtype: flambeau.dtype) -> Tensor
     if mask.dtype == flambeau.bool:
         return flambeau.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, float("-inf"))
     if not mask.is_floating_point():
-        raise AssertionError(f"multi_head_attention_forward: expected {name} of dtype bool or a floating one")
+        raise AssertionError(
+            f"multi_head_attention_forward: expected {name} of dtype bool or a floating one, got {mask.dtype}"
+        )
     return mask
 
 

@@ -33,7 +33,7 @@ def embedding(
         max_norm: rows that are looked up and have a larger norm are first scaled down to it, in place.
         norm_type: the order of that norm.
     Shape: `input` (*) and `weight` (count, length) give (*, length).
-    Raises: AssertionError if `padding_idx` is no row; IndexError for an index out of range.
+    Raises: AssertionError if `padding_idx` is not a row; IndexError for an index out of range.
     See also: nn.Embedding, embedding_bag, one_hot
 
     Example:

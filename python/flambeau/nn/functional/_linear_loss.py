@@ -202,12 +202,13 @@ def _check_linear(
         )
     if len(out) > 1 and input.dim() == 1:
         raise RuntimeError(
-            f"linear_cross_entropy: a linear_weight of shape {tuple(linear_weight.shape)} expects "
-            f"input of shape (N, {linear_weight.shape[-1]}), got no batch"
+            f"linear_cross_entropy: expected input of shape (N, {linear_weight.shape[-1]}) for a "
+            f"linear_weight of shape {tuple(linear_weight.shape)}, got no batch"
         )
     if linear_bias is not None and tuple(linear_bias.shape) not in (tuple(out), tuple(out[:1])):
-        shapes = f"{tuple(out)}, got {tuple(linear_bias.shape)}"
-        raise RuntimeError(f"linear_cross_entropy: expected linear_bias shape {shapes}")
+        raise RuntimeError(
+            f"linear_cross_entropy: expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}"
+        )
     _check_target(input, target, tuple(out))
 
 

@@ -142,7 +142,7 @@ def smooth_l1_loss(
     _warn_of_sizes(input, target)
     reduction = named(size_average, reduce, reduction)
     if beta < 0:
-        raise RuntimeError("smooth_l1_loss: expected beta >= 0")
+        raise RuntimeError(f"smooth_l1_loss: expected beta >= 0, got {beta}")
     if beta == 0.0:
         return _difference_loss(_nn.l1_loss, input, target, reduction, None)
     return _difference_loss(_nn.smooth_l1_loss, input, target, reduction, None, beta)
@@ -173,7 +173,7 @@ def huber_loss(
     """
     _warn_of_sizes(input, target)
     if not delta > 0:
-        raise RuntimeError("huber_loss: expected delta > 0")
+        raise RuntimeError(f"huber_loss: expected delta > 0, got {delta}")
     return _difference_loss(_nn.huber_loss, input, target, reduction, weight, delta)
 
 
@@ -207,7 +207,7 @@ def nll_loss(
         ignore_index: a target that adds nothing to the sum and does not count in the mean.
     Shape: `input` (N, C, *) or (C), `target` (N, *) or (); the result has the shape of `target` with
         reduction "none", else ().
-    Raises: IndexError for a target that is no class, ValueError for shapes that do not fit.
+    Raises: IndexError for a target that is not a class, ValueError for shapes that do not fit.
     """
     reduction = named(size_average, reduce, reduction)
     try:
@@ -241,7 +241,7 @@ def cross_entropy(
             1].
     Shape: `input` (N, C, *) or (C); `target` (N, *) or () of classes, or probabilities in the shape of
         `input`; the result has the shape of the classes with reduction "none", else ().
-    Raises: IndexError for a target that is no class, RuntimeError for shapes that do not fit.
+    Raises: IndexError for a target that is not a class, RuntimeError for shapes that do not fit.
     See also: nn.CrossEntropyLoss, nll_loss, linear_cross_entropy
     """
     reduction = named(size_average, reduce, reduction)

@@ -55,7 +55,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if not isinstance(input, Tensor) or isinstance(pad, str) or not isinstance(mode, str):
         raise TypeError(f"pad: expected a Tensor, lengths and the name of a mode, got {input}, {pad}, {mode}")
     if len(pad) % 2:
-        raise RuntimeError("pad: expected an even number of lengths")
+        raise RuntimeError(f"pad: expected an even number of lengths, got {len(pad)}")
     if len(pad) > 2 * input.dim():
         raise RuntimeError(
             f"pad: expected at most {2 * input.dim()} lengths for {input.dim()} dimensions, got {len(pad)}"
@@ -65,7 +65,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if value is not None and value != 0:
         raise RuntimeError(f"pad: Padding mode '{mode}' doesn't take in value argument")
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"pad: Unrecognised padding mode {mode}")
+        raise NotImplementedError(
+            f"pad: expected mode 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}"
+        )
     _check_edges(input, pad, mode)
     if mode == "replicate" or (mode == "reflect" and len(pad) < 6):  # those on PyTorch's list for the CPU
         return _functions._pad_edges_float32(input, pad, mode)

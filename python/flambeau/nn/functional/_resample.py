@@ -190,7 +190,7 @@ def grid_sample(
         align_corners: whether -1 and 1 are the centers of the corner elements instead of the edges. None
             means False, with a warning.
     Shape: (N, C, H, W) and (N, H_out, W_out, 2) give (N, C, H_out, W_out); with a depth likewise.
-    Raises: ValueError for another mode or padding mode, TypeError for an `align_corners` that is no bool.
+    Raises: ValueError for another mode or padding mode, TypeError for an `align_corners` that is not a bool.
     See also: affine_grid, interpolate
 
     Example:
@@ -220,7 +220,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         align_corners: whether -1 and 1 are the centers of the corner elements instead of the edges. None
             means False, with a warning. `grid_sample` needs the same choice.
     Raises: ValueError for a `theta` of another dtype or shape or an empty size, NotImplementedError for
-        another number of sizes, TypeError for an `align_corners` that is no bool.
+        another number of sizes, TypeError for an `align_corners` that is not a bool.
     See also: grid_sample
 
     Example:

@@ -17,7 +17,7 @@ Target = tuple[Any, Any, bool, Any]
 
 
 def target_of(*args: Any, **kwargs: Any) -> Target:
-    """Return device, dtype, whether the copy may be asynchronous, and memory format; None is no change.
+    """Return device, dtype, whether the copy may be asynchronous, and memory format; None is not a change.
 
     The forms are ``(device, dtype, non_blocking, copy)``, ``(dtype, non_blocking, copy)`` and
     ``(tensor, non_blocking, copy)``, each with ``memory_format=``.

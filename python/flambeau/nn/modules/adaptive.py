@@ -41,7 +41,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     Shape: ``(N, in_features)`` and int64 ``(N)``, or both without N, to ``(N)`` log probabilities and a loss
         ``()``, as `output` and `loss` of a named tuple.
     Raises: ValueError for cutoffs that do not rise or leave the range; RuntimeError for shapes that do not
-        fit or targets that are no classes.
+        fit or targets that are not classes.
     Source: Grave et al. 2017, "Efficient softmax approximation for GPUs".
     See also: CrossEntropyLoss
 
@@ -113,7 +113,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         labels = target_ if target_.dim() == 1 else target_.unsqueeze(0)
         outside = (labels < 0) | (labels >= self.n_classes)
         if bool(outside.any()):
-            raise RuntimeError(f"AdaptiveLogSoftmaxWithLoss: expected targets in [0, {self.n_classes - 1}]")
+            raise RuntimeError(
+                f"AdaptiveLogSoftmaxWithLoss: expected targets in [0, {self.n_classes - 1}], got others"
+            )
         places = labels.clone()
         logs = flambeau.zeros(labels.shape, dtype=rows.dtype, device=rows.device)
         for i, tail in enumerate(self.tail):

@@ -192,7 +192,7 @@ class EmbeddingBag(Table):
         _weight: the table to use in place of one drawn from N(0, 1).
         include_last_offset: whether the last offset is the end of the last bag.
     Shape: indices ``(bags, length)``, or ``(total)`` with offsets ``(bags)``, to ``(bags, embedding_dim)``.
-    Raises: AssertionError if `padding_idx` is no index.
+    Raises: AssertionError if `padding_idx` is not an index.
     See also: Embedding, nn.functional.embedding_bag
 
     Example:

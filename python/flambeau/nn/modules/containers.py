@@ -25,7 +25,7 @@ def position(who: str, index: Any, count: int) -> int:
 def pairs_of(entries: Any, owner: str) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of a mapping, or of an iterable of pairs.
 
-    Raises: TypeError for what is no iterable, ValueError for an item that is no pair.
+    Raises: TypeError for a value that is not an iterable, ValueError for an item that is not a pair.
     """
     if not isinstance(entries, Iterable):
         raise TypeError(
@@ -152,7 +152,7 @@ class Sequential(_Numbered):
     def insert(self, index: int, module: Module) -> Sequential:
         """Insert a module before `index`.
 
-        Raises: AssertionError for what is no module, IndexError beyond the end.
+        Raises: AssertionError for a value that is not a module, IndexError beyond the end.
         """
         if not isinstance(module, Module):
             raise AssertionError(f"insert: expected a Module, got {type(module).__name__}")

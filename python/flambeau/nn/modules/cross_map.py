@@ -10,7 +10,7 @@ from flambeau.nn.modules.module import Module
 class CrossMapLRN2d(Module):
     """Normalization of each channel by the squares of its neighbours, as Lua's networks had it.
 
-    PyTorch never lets go of the square of channel 0 once it has left the neighbourhood; here it leaves.
+    PyTorch keeps the square of channel 0 in its sums after the neighbourhood has passed it; here it leaves.
 
     Formula: result[c] = input[c] / (k + alpha / size * sum over |i - c| <= (size - 1) / 2 of input[i]^2)^beta
     Args:

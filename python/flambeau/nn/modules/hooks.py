@@ -268,7 +268,7 @@ class _Border:
         self.values = tuple(replaced.get(i, v) for i, v in enumerate(values))
 
     def spread(self, grads: Sequence[Any]) -> tuple[Any, ...]:
-        """Return one entry per argument or result, None for what is no tensor."""
+        """Return one entry per argument or result, None for a value that is not a tensor."""
         given = dict(zip(self.places, grads, strict=True))
         return tuple(given.get(i) for i in range(self.count))
 

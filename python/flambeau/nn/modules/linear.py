@@ -192,7 +192,7 @@ class Unflatten(Module):
         dim: the dimension to divide.
         unflattened_size: the sizes in its place, whose product is its size; one of them may be -1.
     Shape: ``(*, n, *)`` to ``(*, *unflattened_size, *)``.
-    Raises: TypeError if `unflattened_size` is no sequence of sizes.
+    Raises: TypeError if `unflattened_size` is not a sequence of sizes.
     See also: Flatten, flambeau.unflatten
 
     Example:
@@ -249,7 +249,8 @@ class Table(Module):
     def _around(cls, embeddings: Tensor, freeze: bool, **options: Any) -> Any:
         if embeddings.dim() != 2:
             raise AssertionError(
-                f"{cls.__name__}.from_pretrained: Embeddings parameter is expected to be 2-dimensional"
+                f"{cls.__name__}.from_pretrained: Embeddings parameter is expected to be 2-dimensional, "
+                f"got {embeddings.dim()} dimensions"
             )
         layer: Any = cls(embeddings.shape[0], embeddings.shape[1], _weight=embeddings, **options)
         layer.weight.requires_grad_(not freeze)
@@ -275,7 +276,8 @@ class Embedding(Table):
         _weight: the table to use in place of a drawn one.
         _freeze: whether the table is not trained.
     Shape: ``(*)`` of integers to ``(*, embedding_dim)``.
-    Raises: AssertionError if `padding_idx` is no index; IndexError for an index outside [0, num_embeddings).
+    Raises: AssertionError if `padding_idx` is not an index; IndexError for an index outside
+        [0, num_embeddings).
     See also: EmbeddingBag, nn.functional.embedding
 
     Example:

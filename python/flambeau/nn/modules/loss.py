@@ -109,7 +109,7 @@ class HuberLoss(_Loss):
     """Loss that is quadratic for differences up to `delta`, and linear with slope `delta` for others.
 
     Shape: ``(*)`` twice; the result has the same shape with reduction "none", else ``()``.
-    Raises: TypeError if `delta` is no number, ValueError for another reduction.
+    Raises: TypeError if `delta` is not a number, ValueError for another reduction.
     See also: SmoothL1Loss, MSELoss
 
     Example:

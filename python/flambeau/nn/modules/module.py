@@ -215,8 +215,8 @@ class Module(StatefulModule):
             name: the name, without dots, which no other attribute has.
             param: the parameter, which is a leaf. None keeps the name without a parameter.
         Returns: None.
-        Raises: TypeError for what is no parameter, ValueError for a tensor with a history, KeyError for a
-            name that is taken, empty or contains a dot.
+        Raises: TypeError if `param` is not a parameter, ValueError for a tensor with a history, KeyError for
+            a name that is taken, empty or contains a dot.
         """
         self._check_name(name, "parameter", self._table("_parameters"))
         if param is not None and not isinstance(param, Parameter):
@@ -239,7 +239,8 @@ class Module(StatefulModule):
             tensor: the tensor. None keeps the name without a tensor.
             persistent: whether `state_dict` contains it.
         Returns: None.
-        Raises: TypeError for what is no tensor, KeyError for a name that is taken, empty or contains a dot.
+        Raises: TypeError if `tensor` is not a tensor, KeyError for a name that is taken, empty or contains a
+            dot.
 
         Example:
             >>> layer = flambeau.nn.Module()
@@ -266,7 +267,8 @@ class Module(StatefulModule):
             name: the name, without dots, which no other attribute has.
             module: the submodule. None keeps the name without a module.
         Returns: None.
-        Raises: TypeError for what is no module, KeyError for a name that is taken, empty or contains a dot.
+        Raises: TypeError if `module` is not a module, KeyError for a name that is taken, empty or contains a
+            dot.
         """
         if module is not None and not isinstance(module, Module):
             raise TypeError(
@@ -415,7 +417,7 @@ class Module(StatefulModule):
         Args:
             target: the names from here to the module, joined by dots; "" is this module.
         Returns: the module.
-        Raises: AttributeError if a name does not exist or is no module.
+        Raises: AttributeError if a name does not exist or is not a module.
         """
         module: Module = self
         for name in target.split(".") if target else ():
@@ -435,8 +437,8 @@ class Module(StatefulModule):
             module: the module to put there.
             strict: whether the place has to hold a module already.
         Returns: None.
-        Raises: ValueError for an empty path or what is no module, AttributeError if a name on the path does
-            not exist or is no module.
+        Raises: ValueError for an empty path or what is not a module, AttributeError if a name on the path
+            does not exist or is not a module.
 
         Example:
             >>> net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 3), flambeau.nn.ReLU())
@@ -471,7 +473,7 @@ class Module(StatefulModule):
         Args:
             target: the names from here to the parameter, joined by dots.
         Returns: the parameter.
-        Raises: AttributeError if a name does not exist or is no parameter.
+        Raises: AttributeError if a name does not exist or is not a parameter.
 
         Example:
             >>> net = flambeau.nn.Sequential(flambeau.nn.Linear(2, 3))
@@ -486,7 +488,7 @@ class Module(StatefulModule):
         Args:
             target: the names from here to the buffer, joined by dots.
         Returns: the buffer.
-        Raises: AttributeError if a name does not exist or is no buffer.
+        Raises: AttributeError if a name does not exist or is not a buffer.
         """
         return self._member(target, "_buffers", "buffer")
 
@@ -683,7 +685,7 @@ class Module(StatefulModule):
         Args:
             mode: True for training, False for evaluation.
         Returns: the module itself.
-        Raises: ValueError for what is no bool.
+        Raises: ValueError for a value that is not a bool.
 
         Example:
             >>> layer = flambeau.nn.Dropout().train(False)

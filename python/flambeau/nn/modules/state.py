@@ -148,7 +148,7 @@ class StatefulModule(HookedModule):
             assign: whether its tensors become the parameters and buffers, instead of being copied to them.
         Returns: a named tuple: `missing_keys`, the names that the state lacks, and `unexpected_keys`, those
             that were not used.
-        Raises: RuntimeError, which lists all that did not fit; TypeError for what is no mapping.
+        Raises: RuntimeError, which lists all that did not fit; TypeError for a value that is not a mapping.
 
         Example:
             >>> a, b = flambeau.nn.Linear(2, 3), flambeau.nn.Linear(2, 3)

@@ -47,7 +47,7 @@ def _copy(network: Module, device: Any, detach: bool) -> Module:
                 new = None if value is None else moved[id(value)]
                 if entries == "_buffers":
                     copy._buffers[name] = new
-                else:  # a result of an operator is no parameter
+                else:  # a result of an operator is not a parameter
                     copy.__dict__[name] = new
                     copy._parameters.pop(name, None)
     return copies[id(network)]

@@ -133,7 +133,9 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
         Linear(in_features=2, out_features=3, bias=True)
     """
     if linear.out_features != bn.num_features and bn.num_features != 1:
-        raise AssertionError("fuse: expected bn to have the features of linear, or 1")
+        raise AssertionError(
+            f"fuse: expected bn of {linear.out_features} features, as linear has, or 1, got {bn.num_features}"
+        )
     return _fused(linear, bn, False)
 
 
@@ -145,7 +147,7 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
         *args: its arguments.
         **kwargs: its arguments by keyword.
     Returns: the module.
-    Raises: RuntimeError for what is no class of modules, or takes no `device`.
+    Raises: RuntimeError for a value that is not a class of modules, or takes no `device`.
 
     Example:
         >>> flambeau.nn.utils.skip_init(flambeau.nn.Linear, 2, 3)

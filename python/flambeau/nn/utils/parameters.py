@@ -173,7 +173,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         vec: the vector, with as many elements as the tensors together.
         parameters: the tensors to set; afterwards they share the memory of `vec`.
     Returns: None.
-    Raises: TypeError if `vec` is no tensor.
+    Raises: TypeError if `vec` is not a tensor.
 
     Example:
         >>> layer = flambeau.nn.Linear(2, 1)

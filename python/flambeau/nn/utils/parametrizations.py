@@ -169,7 +169,7 @@ def orthogonal(
         use_trivialization: whether the map is relative to a base, so that the matrix starts as it is if it is
             orthogonal, or else as the Q of its QR decomposition.
     Returns: `module`.
-    Raises: ValueError for fewer than 2 dimensions, another map, or a name that is no tensor of the module.
+    Raises: ValueError for fewer than 2 dimensions, another map, or a name that is not a tensor of the module.
     Source: Lezcano-Casado 2019, "Trivializations for Gradient-Based Optimization on Manifolds".
 
     Example:
@@ -244,7 +244,7 @@ def spectral_norm(
         eps: the least norm that vectors are divided by.
         dim: the dimension of the outputs. None means 1 for transposed convolutions, else 0.
     Returns: `module`.
-    Raises: ValueError for a name that is no tensor of the module, or no iterations.
+    Raises: ValueError for a name that is not a tensor of the module, or no iterations.
     Source: Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks".
 
     Example:

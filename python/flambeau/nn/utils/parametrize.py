@@ -50,7 +50,7 @@ def _set(target: Tensor, value: Tensor) -> None:
 
 
 def _check_like(value: Any, what: str, original: Tensor) -> None:
-    """Refuse what is no tensor of the original's dtype and shape."""
+    """Refuse a value that is not a tensor of the original's dtype and shape."""
     _check_dtype(value, what, original)
     if value.shape != original.shape:
         raise ValueError(
@@ -250,7 +250,7 @@ def register_parametrization(
             it has one, gives the original from a tensor, and permits assignment to the name.
         unsafe: whether shape and dtype may change; they are not checked then.
     Returns: `module`.
-    Raises: ValueError for a name that is no parameter or buffer, and for results that do not fit.
+    Raises: ValueError for a name that is not a parameter or buffer, and for results that do not fit.
     See also: remove_parametrizations, nn.utils.parametrizations.orthogonal
 
     Example:

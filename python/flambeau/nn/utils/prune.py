@@ -127,7 +127,7 @@ class PruningContainer(BasePruningMethod):
 
     Args:
         *args: the methods, or one iterable of them.
-    Raises: TypeError for what is no method, ValueError for methods of different parameters.
+    Raises: TypeError for a value that is not a method, ValueError for methods of different parameters.
 
     Example:
         >>> len(flambeau.nn.utils.prune.PruningContainer())
@@ -220,7 +220,7 @@ class RandomUnstructured(_BySize):
 
     Args:
         amount: what is pruned: an int is a number of elements, a float in [0, 1] a share.
-    Raises: TypeError for what is no number, ValueError for one out of range.
+    Raises: TypeError for a value that is not a number, ValueError for one out of range.
 
     Example:
         >>> flambeau.nn.utils.prune.RandomUnstructured(0.5).prune(flambeau.ones(4)).sum()
@@ -236,7 +236,7 @@ class L1Unstructured(_BySize):
 
     Args:
         amount: what is pruned: an int is a number of elements, a float in [0, 1] a share.
-    Raises: TypeError for what is no number, ValueError for one out of range.
+    Raises: TypeError for a value that is not a number, ValueError for one out of range.
 
     Example:
         >>> flambeau.nn.utils.prune.L1Unstructured(1).prune(flambeau.tensor([-1.0, 2.0]))
@@ -281,7 +281,7 @@ class RandomStructured(_ByChannel):
     Args:
         amount: what is pruned: an int is a number of channels, a float in [0, 1] a share.
         dim: the dimension of the channels.
-    Raises: TypeError for what is no number, ValueError for one out of range.
+    Raises: TypeError for a value that is not a number, ValueError for one out of range.
 
     Example:
         >>> flambeau.nn.utils.prune.RandomStructured(1, dim=0).prune(flambeau.ones(2, 3)).sum()
@@ -299,7 +299,7 @@ class LnStructured(_ByChannel):
         amount: what is pruned: an int is a number of channels, a float in [0, 1] a share.
         n: the order of the norm.
         dim: the dimension of the channels.
-    Raises: TypeError for what is no number, ValueError for one out of range.
+    Raises: TypeError for a value that is not a number, ValueError for one out of range.
 
     Example:
         >>> x = flambeau.tensor([[1.0, 1.0], [2.0, 0.0]])
@@ -454,7 +454,7 @@ def global_unstructured(
         importance_scores: scores by pair, in place of the parameters. None means the parameters.
         **kwargs: the arguments of `pruning_method`.
     Returns: None.
-    Raises: TypeError for parameters that are no iterable, scores that are no dictionary, or a method of
+    Raises: TypeError for parameters that are not iterable, scores that are not a dictionary, or a method of
         another type.
 
     Example:

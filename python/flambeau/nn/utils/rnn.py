@@ -150,9 +150,9 @@ def pack_padded_sequence(
         input: (time, batch, *), or (batch, time, *) with `batch_first`.
         lengths: the length of each sequence, above 0: a list, or a tensor on the CPU.
         batch_first: whether the batch is the first dimension.
-        enforce_sorted: whether the lengths have to fall; False sorts the sequences first.
+        enforce_sorted: whether the lengths must be in descending order; False sorts the sequences first.
     Returns: a `PackedSequence`.
-    Raises: RuntimeError for lengths that do not fit, or do not fall with `enforce_sorted`.
+    Raises: RuntimeError for lengths that do not fit or, with `enforce_sorted`, are not in descending order.
     See also: pad_packed_sequence, pack_sequence
 
     Example:
@@ -231,7 +231,8 @@ def pad_packed_sequence(
 def _listed(name: str, sequences: Any) -> list[Tensor]:
     """Return the sequences of any iterable as a list.
 
-    Raises: RuntimeError for what is no iterable or empty, TypeError for what holds other than tensors.
+    Raises: RuntimeError if `sequences` is not an iterable or is empty, TypeError if it contains anything but
+        tensors.
     """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(f"{name}: expected iterable for input sequences, got {type(sequences).__name__}")
@@ -258,7 +259,7 @@ def pad_sequence(
         padding_value: the value of the added elements.
         padding_side: "right" adds at the end, "left" at the start.
     Returns: a tensor (time, batch, *) or (batch, time, *).
-    Raises: RuntimeError for another side or no sequences, TypeError for what is no tensor.
+    Raises: RuntimeError for another side or no sequences, TypeError for a value that is not a tensor.
     See also: unpad_sequence, pack_sequence
 
     Example:
@@ -302,9 +303,10 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
     Args:
         sequences: the sequences, (length, *) each, with lengths above 0.
-        enforce_sorted: whether the lengths have to fall; False sorts the sequences first.
+        enforce_sorted: whether the lengths must be in descending order; False sorts the sequences first.
     Returns: a `PackedSequence`.
-    Raises: RuntimeError for no sequences or lengths that do not fall, TypeError for what is no tensor.
+    Raises: RuntimeError for no sequences or, with `enforce_sorted`, lengths that are not in descending order;
+        TypeError for a value that is not a tensor.
     See also: unpack_sequence, pad_sequence
 
     Example:

@@ -187,7 +187,7 @@ class WeightedRandomSampler(Sampler[int]):
         num_samples: the number of indices in a pass, above 0.
         replacement: whether an index may be drawn again.
         generator: the source of random numbers. None means the default generator.
-    Raises: ValueError for another `num_samples` or `replacement`, or weights that are no vector.
+    Raises: ValueError for another `num_samples` or `replacement`, or weights that are not a vector.
 
     Example:
         >>> list(flambeau.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))

@@ -21,7 +21,7 @@ from flambeau.utils.operator_tests._samples import Call, Op, flat, is_tensor, to
 __all__ = ["OperatorTests"]
 
 _ERRORS = (IndexError, RuntimeError, TypeError, ValueError, NotImplementedError, ZeroDivisionError)
-# Results of these rules, and of these operators, are no functions with derivatives.
+# Results of these rules, and of these operators, are not functions with derivatives.
 _UNDIFFERENTIABLE = ("compare", "logical", "integral")
 _UNREPEATABLE = {"random", "uninitialized"}
 _ENTRIES = 3  # of a batch

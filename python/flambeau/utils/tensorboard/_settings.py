@@ -66,8 +66,8 @@ def hparams(
         hparam_dict: number, str, bool or tensor by name; None is left out.
         metric_dict: the names of the results, whose values are written as scalars.
         hparam_domain_discrete: the values that a setting can have, by name.
-    Raises: TypeError for what is no dict and values of another type than their setting, ValueError for a
-        setting of another type.
+    Raises: TypeError for an argument that is not a dict and for values of another type than their setting,
+        ValueError for a setting of another type.
     """
     from tensorboard.plugins.hparams.api_pb2 import Experiment, MetricInfo, MetricName, Status
     from tensorboard.plugins.hparams.plugin_data_pb2 import SessionEndInfo, SessionStartInfo
