@@ -12,7 +12,7 @@ from flambeau._subclasses._errors import (
     UnsupportedOperatorException,
 )
 from flambeau._subclasses._plans import Plan, named_device, plan_of
-from flambeau._subclasses._tensor import FakeTensor
+from flambeau._subclasses._tensor import FakeTensor, with_index
 
 _META = flambeau.device("meta")
 _CPU = flambeau.device("cpu")
@@ -102,6 +102,11 @@ class Call:
             return self.run(args, {})
         result = self._checked(tuple(given), {})
         place = self.plan.source
+        if place is None and type(result) is Tensor and result.is_meta:
+            for a in fakes:
+                if a._elem is result:
+                    return a
+            return mode._wrapped(result, device)
         return self._faked(result, device, None if place is None else args[place])
 
     # --- arguments --------------------------------------------------------------------------------
@@ -144,9 +149,9 @@ class Call:
         """Return the device of the results."""
         named = named_device(self.plan, args, kwargs)
         if named is not None:
-            return named
+            return with_index(named)
         if not self.fakes:
-            return flambeau.get_default_device() if self.plan.device is not None else _CPU
+            return with_index(flambeau.get_default_device()) if self.plan.device is not None else _CPU
         first = self.fakes[0].device
         if len(self.fakes) == 1 or self.plan.is_between_devices:
             return first

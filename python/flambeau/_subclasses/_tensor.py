@@ -18,6 +18,12 @@ KEY = TorchDispatchModeKey.FAKE
 _DATA: Any = vars(Tensor)["data"]
 
 
+def with_index(device: Any) -> Any:
+    """Return a device that tensors have: the first GPU for "cuda"."""
+    is_open = device.index is None and device.type == "cuda"
+    return flambeau.device("cuda", 0) if is_open else device
+
+
 class FakeTensor(Tensor):
     """A tensor with sizes, strides, a dtype and a device, but no elements.
 
@@ -53,7 +59,7 @@ class FakeTensor(Tensor):
             raise AssertionError(f"FakeTensor: expected elem on the device meta, got {elem!r}")
         if real_tensor is not None:
             raise AssertionError("FakeTensor: expected real_tensor=None")
-        made = fake_mode._wrapped(elem, flambeau.device(device))
+        made = fake_mode._wrapped(elem, with_index(flambeau.device(device)))
         if constant is not None:
             made._keep_constant(constant)
         return made

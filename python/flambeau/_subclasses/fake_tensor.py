@@ -26,7 +26,7 @@ from flambeau._subclasses._errors import (
     UnsupportedOperatorException,
 )
 from flambeau._subclasses._operators import answer
-from flambeau._subclasses._tensor import KEY, FakeTensor, is_fake, maybe_get_fake_mode
+from flambeau._subclasses._tensor import KEY, FakeTensor, is_fake, maybe_get_fake_mode, with_index
 from flambeau.overrides import TorchFunctionMode
 from flambeau.utils._python_dispatch import TorchDispatchMode, _pop_mode_temporarily
 
@@ -170,10 +170,8 @@ class FakeTensorMode(TorchDispatchMode):
             source: a fake tensor whose storage the result shares.
             views: of how many views of `source` the result is one; 0 if it is none.
         """
-        if device.index is None and device.type == "cuda":
-            device = flambeau.device("cuda", 0)
         place = elem.shape, elem.stride(), elem.storage_offset()
-        if elem.is_conj() or elem.is_neg():  # C++ would resolve the wrapper's, without a twin
+        if views and (elem.is_conj() or elem.is_neg()):  # C++ would resolve the wrapper's, without a twin
             with DisableTorchDispatch():
                 elem = _C._rebuild(elem.untyped_storage().tensor, elem.dtype, *place)
         made = _C._make_wrapper(FakeTensor, *place, elem.dtype, device)
@@ -186,7 +184,7 @@ class FakeTensorMode(TorchDispatchMode):
     def _adopt(self, tensor: Any, device: Any) -> Any:
         """Return the fake tensor of a tensor that was made of Python's data; it knows its elements."""
         with _pop_mode_temporarily(KEY):
-            made = self._wrapped(flambeau.empty_like(tensor, device="meta"), device)
+            made = self._wrapped(flambeau.empty_like(tensor, device="meta"), with_index(device))
         made._keep_constant(tensor)
         return made
 
