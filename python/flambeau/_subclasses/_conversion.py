@@ -78,7 +78,7 @@ class FakeTensorConverter:
             transforms, and classes that cannot be taken apart.
         """
         if shape_env is not None:
-            raise ValueError("from_real_tensor: expected shape_env=None: sizes are numbers")
+            raise ValueError(f"from_real_tensor: expected shape_env=None, got {shape_env!r}")
         if make_constant:
             return self._new(fake_mode, t, constant=t)
         found = self.tensor_memo.get(t)

@@ -120,7 +120,9 @@ class Call:
             return value
         fake: Any = value if kind is FakeTensor else self._input(value)
         if fake.fake_mode is not self.mode:
-            raise AssertionError(f"{self.func}: expected fake tensors of one mode: Mixing fake modes NYI")
+            raise AssertionError(
+                f"{self.func}: expected tensors of one mode, got several: Mixing fake modes NYI"
+            )
         (self.indices if is_index else self.fakes).append(fake)
         return fake._elem
 

@@ -58,7 +58,7 @@ class FakeTensor(Tensor):
         if not elem.is_meta or isinstance(elem, FakeTensor):
             raise AssertionError(f"FakeTensor: expected elem on the device meta, got {elem!r}")
         if real_tensor is not None:
-            raise AssertionError("FakeTensor: expected real_tensor=None")
+            raise AssertionError("FakeTensor: expected real_tensor=None, got a tensor")
         made = fake_mode._wrapped(elem, with_index(flambeau.device(device)))
         if constant is not None:
             made._keep_constant(constant)
@@ -121,8 +121,8 @@ class FakeTensor(Tensor):
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
-                "__deepcopy__: expected a leaf: only Tensors that are created explicitly by the user support "
-                "the deepcopy protocol"
+                "__deepcopy__: expected a leaf (only Tensors that are created explicitly by the user support "
+                "the deepcopy protocol), got a computed tensor; copy its detach()"
             )
         made = self.detach().clone()
         if isinstance(self, flambeau.nn.Parameter):

@@ -156,7 +156,7 @@ class FakeTensorMode(TorchDispatchMode):
         if isinstance(tensor, FakeTensor):
             if tensor.fake_mode is not self:
                 raise AssertionError(
-                    "from_tensor: expected a fake tensor of this mode: Mixing fake modes NYI"
+                    "from_tensor: expected a fake tensor of this mode, got another's: Mixing fake modes NYI"
                 )
             return tensor
         return self.fake_tensor_converter.from_real_tensor(self, tensor)
