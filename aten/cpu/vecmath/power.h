@@ -1,9 +1,9 @@
 #pragma once
-// Powers. float32 is computed in double precision: with z = y log2|x|, x^y = 2^n 2^(z - n), n the nearest
-// integer. Both polynomials are Chebyshev fits, to 2^-37 of log2 m and 2^-34 of 2^(z - n), so the
-// result has little more than the error of one rounding, 0.51 ulp. double, and float32 without
-// AVX2, go to libmvec, at most 4 ulp. Its gathers are slow on processors that are guarded against
-// Gather Data Sampling.
+// Powers. float32 is computed in double precision: with z = y log2|x|, x^y = 2^n 2^(z - n), n the
+// nearest integer. Both polynomials are Chebyshev fits, to 2^-37 of log2 m and 2^-34 of 2^(z - n),
+// so the result has little more than the error of one rounding, 0.51 ulp. double, and float32
+// without AVX2, go to libmvec, at most 4 ulp. Its gathers are slow on processors that are guarded
+// against Gather Data Sampling.
 #include "aten/cpu/vecmath/exp_log.h"
 
 extern "C" {
@@ -37,9 +37,8 @@ template <Floating T>
   constexpr uint64_t kMantissaBits = (uint64_t{1} << F::kMantissa) - 1;
   const uint64_t raised = static_cast<uint64_t>(bits_of(x)) + (kOne - F::kSqrtHalf);
   // The exponent as the low bits of 2^52 + k + bias: no conversion of 64-bit integers is needed.
-  const double k =
-      from_bits(static_cast<int64_t>((raised >> F::kMantissa) | 0x4330000000000000)) -
-      (0x1p52 + F::kBias);
+  const double k = from_bits(static_cast<int64_t>((raised >> F::kMantissa) | 0x4330000000000000)) -
+                   (0x1p52 + F::kBias);
   const double m = from_bits(static_cast<int64_t>((raised & kMantissaBits) + F::kSqrtHalf));
   const double s = (m - 1.0) / (m + 1.0);
   const double z = s * s;

@@ -194,7 +194,8 @@ TEST_PER_ISA(vecmath_powers) {
     const float x = 1.0f + static_cast<float>(i % 2 ? i : -i) * 0x1p-23f;
     const float y = static_cast<float>(80.0 * std::sin(i) / std::log(static_cast<double>(x)));
     worst_float = std::fmax(worst_float, ulps(vec::pow(x, y), powl(x, y)));
-    const float tiny = static_cast<float>(i) * 0x1p-149f, root = static_cast<float>(std::cos(i)) / 2;
+    const float tiny = static_cast<float>(i) * 0x1p-149f,
+                root = static_cast<float>(std::cos(i)) / 2;
     worst_float = std::fmax(worst_float, ulps(vec::pow(tiny, root), powl(tiny, root)));
   }
 #ifdef __FMA__
