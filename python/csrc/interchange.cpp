@@ -53,11 +53,19 @@ void check_exportable(const Tensor& t, const char* what) {
              " tensor to memory of the host. Use Tensor.cpu() to copy it there first.");
 }
 
+bool is_finalizing() {
+#if PY_VERSION_HEX < 0x030D0000
+  return _Py_IsFinalizing();
+#else
+  return Py_IsFinalizing();
+#endif
+}
+
 // Lets go of foreign memory under the GIL. At the interpreter's end, when threads that ask for the
 // GIL are stopped for good, the memory goes with the process instead.
 template <typename F>
 void release_under_gil(F release) {
-  if (!Py_IsInitialized() || _Py_IsFinalizing()) return;
+  if (!Py_IsInitialized() || is_finalizing()) return;
   const WithGil gil;
   PyObject *type, *value, *traceback;  // an error on its way passes the storage's end unharmed
   PyErr_Fetch(&type, &value, &traceback);
