@@ -45,7 +45,7 @@ constexpr std::array<const char*, 15> kNames = {
     "length",   "keys",      "tensor", "test", "same", "distinct", "absent"};
 
 struct Step {
-  Kind kind;
+  Kind kind{};
   size_t value = 0;     // of the values before: what is read from or compared
   Ref object;           // a name, a key, what is expected
   int64_t number = -1;  // `object` as an integer that is not a bool; -1: it is none, or negative
@@ -298,7 +298,8 @@ Step step_from(PyObject* given, size_t count) {
              "_Guards: expected steps of a name, a value and an object, got ",
              Py_TYPE(given)->tp_name);
   PyObject* const object = PyTuple_GET_ITEM(given, 2);
-  Step step{.kind = kind_named(PyTuple_GET_ITEM(given, 0))};
+  Step step;
+  step.kind = kind_named(PyTuple_GET_ITEM(given, 0));
   if (step.kind != Kind::Constant) step.value = place_from(PyTuple_GET_ITEM(given, 1), count);
   if (step.kind == Kind::Same || step.kind == Kind::Distinct || step.kind == Kind::Keys)
     check_type(PyTuple_CheckExact(object), "_Guards: expected a tuple, got ",
