@@ -90,5 +90,5 @@ def _restored(mod: Module, backend: Any = None, is_whole: bool = False) -> Any:
 
 
 def is_dynamo_supported() -> bool:
-    """Whether graphs can be captured from bytecode: with CPython 3.11."""
-    return sys.version_info[:2] == (3, 11)
+    """Whether graphs can be captured from bytecode: with CPython 3.11, 3.12 and 3.13."""
+    return (3, 11) <= sys.version_info[:2] <= (3, 13)

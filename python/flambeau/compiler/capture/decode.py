@@ -1,15 +1,24 @@
-"""Instructions and exception tables of code objects."""
+"""Instructions and exception tables of code objects of CPython 3.11, 3.12 and 3.13.
+
+The interpreter knows one set of instructions, mostly those of 3.11. `_FORMS` has those that are written differently by
+later versions, each as the instructions of the set that do the same.
+"""
 
 from __future__ import annotations
 
 import dis
 import functools
+import sys
 import types
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# Instructions without an effect on an interpreter.
-_SILENT = frozenset({"CACHE", "RESUME", "NOP", "PRECALL", "EXTENDED_ARG", "COPY_FREE_VARS"})
+# Instructions without an effect on this interpreter. TO_BOOL: what follows asks for the truth of any value.
+# END_FOR, END_SEND: the iterator has left the stack with its last step.
+_SILENT = frozenset(
+    "CACHE RESUME NOP PRECALL EXTENDED_ARG COPY_FREE_VARS TO_BOOL END_FOR END_SEND".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +57,95 @@ class Decoded:
         return len(self.slots)
 
 
+Part = tuple[str, int, Any]  # name, argument and value of an instruction
+
+
+def _attribute(i: dis.Instruction) -> list[Part]:
+    is_method = sys.version_info >= (3, 12) and (i.arg or 0) & 1
+    return [("LOAD_METHOD" if is_method else "LOAD_ATTR", i.arg or 0, i.argval)]
+
+
+def _global(i: dis.Instruction) -> list[Part]:
+    null: list[Part] = [("PUSH_NULL", 0, None)] if (i.arg or 0) & 1 else []
+    return [*null, ("LOAD_GLOBAL", 0, i.argval)]
+
+
+def _two(first: str, second: str) -> Callable[[dis.Instruction], list[Part]]:
+    def parts(i: dis.Instruction) -> list[Part]:
+        assert i.arg is not None
+        return [(first, i.arg >> 4, i.argval[0]), (second, i.arg & 15, i.argval[1])]
+
+    return parts
+
+
+def _slice_and(name: str) -> Callable[[dis.Instruction], list[Part]]:
+    return lambda i: [("BUILD_SLICE", 2, None), (name, 0, None)]
+
+
+# The functions of CPython that an instruction calls with one value, by their numbers.
+_INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
+
+_FORMS: dict[str, Callable[[dis.Instruction], list[Part]]] = {
+    "LOAD_ATTR": _attribute,
+    "LOAD_GLOBAL": _global,
+    # 3.12
+    "BINARY_SLICE": _slice_and("BINARY_SUBSCR"),
+    "STORE_SLICE": _slice_and("STORE_SUBSCR"),
+    "CALL_INTRINSIC_1": lambda i: [(_INTRINSICS.get(i.arg or 0, i.opname), 0, None)],
+    "LOAD_FAST_CHECK": lambda i: [("LOAD_FAST", i.arg or 0, i.argval)],
+    "RETURN_CONST": lambda i: [("LOAD_CONST", 0, i.argval), ("RETURN_VALUE", 0, None)],
+    # 3.13
+    "FORMAT_SIMPLE": lambda i: [("FORMAT_VALUE", 0, None)],
+    "FORMAT_WITH_SPEC": lambda i: [("FORMAT_VALUE", 4, None)],
+    "LOAD_FAST_LOAD_FAST": _two("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": _two("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": _two("STORE_FAST", "STORE_FAST"),
+}
+
+
+def _effective(code: types.CodeType) -> Iterator[dis.Instruction]:
+    """The instructions that have an effect on this interpreter."""
+    before = ""
+    for i in dis.get_instructions(code):
+        is_end = before == "END_FOR" and i.opname == "POP_TOP"  # 3.13: the second half of END_FOR
+        if i.opname not in _SILENT and not is_end:
+            yield i
+        before = i.opname
+
+
+def _parts(i: dis.Instruction) -> list[Part]:
+    form = _FORMS.get(i.opname)
+    return form(i) if form else [(i.opname, i.arg or 0, i.argval)]
+
+
 @functools.lru_cache(maxsize=4096)
 def decode(code: types.CodeType) -> Decoded:
     """Return the instructions of a code object, without those that have no effect."""
-    found = [i for i in dis.get_instructions(code) if i.opname not in _SILENT]
-    offsets = [i.offset for i in found]
-    everything = [i.offset for i in dis.get_instructions(code)]
-    index_at: dict[int, int] = {}
-    at = len(found)
-    for offset in reversed(everything):
-        if at and offsets[at - 1] >= offset:
-            at -= 1
-        index_at[offset] = at
+    found = [(i, part) for i in _effective(code) for part in _parts(i)]
+    offsets = [i.offset for i, _ in found]
+    index_at = _indices(code, offsets)
     line, decoded = code.co_firstlineno, []
-    for i in found:
+    for i, (name, arg, value) in found:
         position = i.positions.lineno if i.positions else None
         line = position or line
         is_jump = i.opcode in dis.hasjrel or i.opcode in dis.hasjabs
         target = index_at[i.argval] if is_jump else -1
-        decoded.append(Instruction(i.opname, i.arg or 0, i.argval, target, i.offset, line))
+        decoded.append(Instruction(name, arg, value, target, i.offset, line))
     extra = [name for name in code.co_cellvars if name not in code.co_varnames]
     slots = (*code.co_varnames, *extra, *code.co_freevars)
     first_free = len(slots) - len(code.co_freevars)
     return Decoded(code, tuple(decoded), _handlers(code, offsets, index_at), slots, first_free)
+
+
+def _indices(code: types.CodeType, offsets: list[int]) -> dict[int, int]:
+    """From the offset of each instruction to the index of the first one that has an effect there or later."""
+    index_at: dict[int, int] = {}
+    at = len(offsets)
+    for i in reversed(list(dis.get_instructions(code))):
+        while at and offsets[at - 1] >= i.offset:
+            at -= 1
+        index_at[i.offset] = at
+    return index_at
 
 
 def _handlers(code: types.CodeType, offsets: list[int], index_at: dict[int, int]) -> dict[int, Handler]:

@@ -1,4 +1,4 @@
-"""Instructions of CPython 3.11 that loop, call, raise and import, beside those of values."""
+"""Instructions that loop, call, raise and import, beside those of values."""
 
 from __future__ import annotations
 
@@ -119,11 +119,18 @@ class Instructions(Values):
     def CALL(self, i: Instruction) -> None:
         frame = self.frame
         names, frame.keywords = frame.keywords, ()
-        values = self._popped(i.arg)
+        self._call(names, self._popped(i.arg))
+
+    def CALL_KW(self, i: Instruction) -> None:
+        names = self.pop()
+        self._call(names, self._popped(i.arg))
+
+    def _call(self, names: tuple[str, ...], values: list[Any]) -> None:
+        """Call what is on the stack: a function above (3.11, 3.12) or below NULL, or a method below its object."""
         second = self.pop()
         first = self.pop()
         function = second if first is NULL else first
-        if first is not NULL:
+        if first is not NULL and second is not NULL:
             values = [second, *values]
         count = len(values) - len(names)
         self.call(function, tuple(values[:count]), dict(zip(names, values[count:], strict=True)))
@@ -137,22 +144,48 @@ class Instructions(Values):
             self.tracker.expand(args)
             self.tracker.expand(kwargs)
         function = self.pop()
-        if self.frame.stack and self.frame.stack[-1] is NULL:
+        if function is NULL:
+            function = self.pop()
+        elif self.frame.stack and self.frame.stack[-1] is NULL:
             self.pop()
         self.call(function, tuple(args), dict(kwargs))
 
     def MAKE_FUNCTION(self, i: Instruction) -> None:
         code = self.pop()
-        closure = self.pop() if i.arg & 8 else None
-        annotations = self.pop() if i.arg & 4 else None
-        named = self.pop() if i.arg & 2 else None
-        defaults = self.pop() if i.arg & 1 else None
-        function = types.FunctionType(code, self.frame.function.__globals__, code.co_name, defaults, closure)
-        function.__kwdefaults__ = named
-        if annotations:
-            function.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
-        function.__module__ = self.frame.function.__module__
-        self.push(self.tracker.keep(function))
+        flags = [flag for flag in (8, 4, 2, 1) if i.arg & flag]
+        given = {flag: self.pop() for flag in flags}
+        closure = given.pop(8, None) or tuple(types.CellType() for _ in code.co_freevars)
+        self.push(self.tracker.keep(self._function(code, closure)))
+        for flag, value in given.items():
+            self._set_attribute_of_function(flag, value)
+
+    def SET_FUNCTION_ATTRIBUTE(self, i: Instruction) -> None:
+        function = self.pop()
+        value = self.pop()
+        self.push(function)
+        self._set_attribute_of_function(i.arg, value)
+
+    def _function(self, code: types.CodeType, closure: tuple[types.CellType, ...]) -> types.FunctionType:
+        outer = self.frame.function
+        function = types.FunctionType(code, outer.__globals__, code.co_name, None, closure)
+        function.__module__ = outer.__module__
+        return function
+
+    def _set_attribute_of_function(self, flag: int, value: Any) -> None:
+        function = self.frame.stack[-1]
+        if flag == 1:
+            function.__defaults__ = value
+        elif flag == 2:
+            function.__kwdefaults__ = value
+        elif flag == 4:
+            pairs = zip(value[::2], value[1::2], strict=True)
+            function.__annotations__ = dict(pairs) if isinstance(value, tuple) else value
+        else:
+            made = self._function(function.__code__, value)
+            made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+            made.__annotations__ = function.__annotations__
+            self.pop()
+            self.push(self.tracker.keep(made))
 
     def RETURN_VALUE(self, i: Instruction) -> None:
         self.leave(self.pop())
@@ -207,6 +240,24 @@ class Instructions(Values):
     def RERAISE(self, i: Instruction) -> None:
         error = self.pop()
         raise error
+
+    def STOPITERATION_ERROR(self, i: Instruction) -> None:
+        """Change a StopIteration that leaves a generator to RuntimeError."""
+        error = self.pop()
+        if isinstance(error, StopIteration):
+            changed = RuntimeError("generator raised StopIteration")
+            changed.__cause__ = changed.__context__ = error
+            error = self.tracker.keep(changed)
+        self.push(error)
+
+    def CLEANUP_THROW(self, i: Instruction) -> None:
+        """End ``yield from`` after an exception that was thrown into it."""
+        error = self.pop()
+        if not isinstance(error, StopIteration):
+            raise error
+        self.pop()
+        self.pop()
+        self.push(error.value)
 
     def PUSH_EXC_INFO(self, i: Instruction) -> None:
         error = self.pop()

@@ -101,9 +101,13 @@ class Values(Operators):
         self.tracker.write(cell, "")
         del cell.cell_contents
 
+    def LOAD_FAST_AND_CLEAR(self, i: Instruction) -> None:
+        """Save a variable on the stack while a comprehension uses its place; it may be unbound."""
+        self.read_slot(self.frame, i.arg)
+        self.push(self.frame.slots[i.arg])
+        self.frame.slots[i.arg] = UNBOUND
+
     def LOAD_GLOBAL(self, i: Instruction) -> None:
-        if i.arg & 1:
-            self.push(NULL)
         names = self.frame.function.__globals__
         if i.value in names:
             value = names[i.value]
@@ -142,6 +146,15 @@ class Values(Operators):
         value = self.pop()
         self.push(NULL)
         self.load_attribute(value, i.value)
+
+    def LOAD_SUPER_ATTR(self, i: Instruction) -> None:
+        """``super().name``: the class is called, its attribute is read, as a method or not."""
+        instance, kind, function = self.pop(), self.pop(), self.pop()
+        if not self.is_native and function is not super:
+            raise Break("a class in the place of super")
+        if i.arg & 1:
+            self.push(NULL)
+        self.load_attribute(function(kind, instance), i.value)
 
     def STORE_ATTR(self, i: Instruction) -> None:
         owner = self.pop()
@@ -223,8 +236,8 @@ class Values(Operators):
     def _pop_jump_if_false(self, i: Instruction) -> None:
         self._jump_if(i, False, False)
 
-    POP_JUMP_FORWARD_IF_TRUE = POP_JUMP_BACKWARD_IF_TRUE = _pop_jump_if_true
-    POP_JUMP_FORWARD_IF_FALSE = POP_JUMP_BACKWARD_IF_FALSE = _pop_jump_if_false
+    POP_JUMP_IF_TRUE = POP_JUMP_FORWARD_IF_TRUE = POP_JUMP_BACKWARD_IF_TRUE = _pop_jump_if_true
+    POP_JUMP_IF_FALSE = POP_JUMP_FORWARD_IF_FALSE = POP_JUMP_BACKWARD_IF_FALSE = _pop_jump_if_false
 
     def JUMP_IF_TRUE_OR_POP(self, i: Instruction) -> None:
         self._jump_if(i, True, True)
@@ -240,8 +253,8 @@ class Values(Operators):
         if self.pop() is not None:
             self.frame.ip = i.target
 
-    POP_JUMP_FORWARD_IF_NONE = POP_JUMP_BACKWARD_IF_NONE = _pop_jump_if_none
-    POP_JUMP_FORWARD_IF_NOT_NONE = POP_JUMP_BACKWARD_IF_NOT_NONE = _pop_jump_if_not_none
+    POP_JUMP_IF_NONE = POP_JUMP_FORWARD_IF_NONE = POP_JUMP_BACKWARD_IF_NONE = _pop_jump_if_none
+    POP_JUMP_IF_NOT_NONE = POP_JUMP_FORWARD_IF_NOT_NONE = POP_JUMP_BACKWARD_IF_NOT_NONE = _pop_jump_if_not_none
 
     # --- containers ---------------------------------------------------------------------------------
 
@@ -273,7 +286,14 @@ class Values(Operators):
 
     def FORMAT_VALUE(self, i: Instruction) -> None:
         form = self.pop() if i.arg & 4 else ""
-        value = self.pop()
+        value = self._as_text(self.pop(), i.arg & 3)
+        self.push(format(value, form))
+
+    def CONVERT_VALUE(self, i: Instruction) -> None:
+        self.push(self._as_text(self.pop(), i.arg))
+
+    def _as_text(self, value: Any, conversion: int) -> Any:
+        """A value that is about to be formatted, converted by str, repr or ascii (1, 2, 3)."""
         if not self.is_native and not is_constant(value):
             from flambeau.compiler.capture.recording import has_tensor
 
@@ -283,7 +303,7 @@ class Values(Operators):
             self.tracker.expand_all((value,))
         value = fixed(value)
         convert: dict[int, Callable[[Any], Any]] = {1: str, 2: repr, 3: ascii}
-        self.push(format(convert[i.arg & 3](value) if i.arg & 3 else value, form))
+        return convert[conversion](value) if conversion else value
 
     def _growing(self, i: Instruction) -> Any:
         """The container on the stack that the instruction fills."""
