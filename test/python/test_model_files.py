@@ -4,6 +4,7 @@ import collections
 import io
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -118,5 +119,26 @@ def test_a_script_is_profiled(tmp_path):
     done = subprocess.run(script, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("__main__ ['a', '--b'] 333332833333500000\n")
     assert "beside.py:2(<genexpr>)" in done.stdout and "threads" in done.stdout
+    assert "No operators were recorded." in done.stdout
+
+
+def test_operators_of_a_script_are_profiled(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import flambeau as fb, threading\n"
+        "print('once')\n"
+        "x = fb.ones(3, 3, requires_grad=True)\n"
+        "(x @ x).sum().backward()\n"
+        "thread = threading.Thread(target=lambda: fb.zeros(2).cosh())\n"
+        "thread.start(); thread.join()\n"
+    )
+    tool = [sys.executable, "-m", "flambeau.utils.bottleneck"]
+    done = subprocess.run([*tool, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.count("once") == 1
+    assert re.search(r"aten::mm .* 3 *$", done.stdout, re.M) and "MmBackward0" in done.stdout
+    assert "Self CPU time total" in done.stdout and "aten::cosh" not in done.stdout
+    script.write_text("import flambeau as fb\nfb.ones(2)\nraise KeyError('mine')\n")
+    failed = subprocess.run([*tool, str(script)], capture_output=True, text=True)
+    assert failed.returncode == 1 and "KeyError: 'mine'" in failed.stderr
     refused = subprocess.run(tool, capture_output=True, text=True)
     assert refused.returncode == 2 and "usage" in refused.stderr
