@@ -124,6 +124,7 @@ bool ask_for_float32(Stack& stack, DeviceType device, const OperatorEntry& op) {
 void apply(CastPolicy policy, Stack& stack, DeviceType device, const OperatorEntry& op) {
   switch (policy) {
     case CastPolicy::None:
+    case CastPolicy::Keep:
       return;
     case CastPolicy::LowerPrecision:
       return cast_all(stack, state.dtypes[index_of(device)], device);
@@ -156,9 +157,11 @@ template <CastPolicy cpu, CastPolicy cuda>
 void run(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
   const std::optional<DeviceType> applies = device_of(keys);
   const DeviceType device = applies.value_or(DeviceType::CPU);
-  if (!applies || !state.enabled[index_of(device)]) return redispatch_boxed(op, keys - kKey, stack);
+  const CastPolicy policy = device == DeviceType::CPU ? cpu : cuda;
+  if (!applies || policy == CastPolicy::None || !state.enabled[index_of(device)])
+    return redispatch_boxed(op, keys - kKey, stack);
   const ExcludeKeys plain(kKey);  // what the operator is made of does not cast again
-  apply(device == DeviceType::CPU ? cpu : cuda, stack, device, op);
+  apply(policy, stack, device, op);
   redispatch_boxed(op, keys - kKey, stack);
 }
 
@@ -187,12 +190,15 @@ void install() {
 }
 
 bool casts(const OperatorEntry& op, DeviceType device) {
+  const auto of_row = [&](const CastPolicies& row) {
+    const CastPolicy policy = device == DeviceType::CPU ? row.cpu : row.cuda;
+    return policy != CastPolicy::None && policy != CastPolicy::Keep;
+  };
   for (const CastPolicies& row : cast_policies()) {
-    if (row.entry != &op) continue;
-    return (device == DeviceType::CPU ? row.cpu : row.cuda) != CastPolicy::None;
+    if (row.entry == &op) return of_row(row);
   }
   const CastPolicies* const row = library_policies(op);
-  return row && (device == DeviceType::CPU ? row->cpu : row->cuda) != CastPolicy::None;
+  return row && of_row(*row);
 }
 
 bool is_supported(DeviceType device) {

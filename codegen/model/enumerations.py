@@ -10,8 +10,8 @@ ENUM_INTS = {"Mean": 1, "Sum": 2}
 PYTHON_ENUM_DEFAULT = "0"
 # What autocast does to floating point arguments of an operator. lower_precision: casts to the dtype of the
 # region. float32: to float32. float32_result: asks for it by `dtype` where that is None. promote: to the
-# widest dtype among them. refuse: an error.
-CAST_POLICIES = ("lower_precision", "float32", "float32_result", "promote", "refuse")
+# widest dtype among them. keep: none are cast, also by the parts of a composite. refuse: an error.
+CAST_POLICIES = ("lower_precision", "float32", "float32_result", "promote", "keep", "refuse")
 AUTOCAST_DEVICES = ("CPU", "CUDA")
 
 

@@ -21,6 +21,7 @@ from flambeau import _C
 from flambeau._arguments.checks import require_all_tensors, require_tensors
 from flambeau._C import Tensor
 from flambeau._object.printing import described
+from flambeau._operators import casts
 
 __all__ = ["einsum", "tensordot"]
 
@@ -279,9 +280,11 @@ def einsum(*args: Any) -> Tensor:
     require_all_tensors("einsum", operands)
     dims = tuple([operand.dim() for operand in operands])
     if isinstance(args[0], str):
-        return _contract(operands, *_resolved_equation(args[0], dims))
-    output = _letters_of(args[-1]) if len(args) % 2 else None
-    return _contract(operands, *_resolved([_letters_of(term) for term in args[1::2]], output, dims))
+        terms, wanted = _resolved_equation(args[0], dims)
+    else:
+        output = _letters_of(args[-1]) if len(args) % 2 else None
+        terms, wanted = _resolved([_letters_of(term) for term in args[1::2]], output, dims)
+    return casts.with_casts(casts.lower_precision, lambda given: _contract(given, terms, wanted), operands)
 
 
 def _cheapest(pairs: list[tuple[Tensor, Term]]) -> tuple[int, int]:
@@ -300,7 +303,7 @@ def _cheapest(pairs: list[tuple[Tensor, Term]]) -> tuple[int, int]:
     return chosen
 
 
-def _contract(operands: list[Tensor], terms: list[Term], wanted: Term) -> Tensor:
+def _contract(operands: Sequence[Tensor], terms: list[Term], wanted: Term) -> Tensor:
     pairs = [_diagonals(k, t, term) for k, (t, term) in enumerate(zip(operands, terms, strict=True))]
     _check_sizes(pairs)
     while len(pairs) > 1:
@@ -353,9 +356,11 @@ def tensordot(
                 f"tensordot: contracted dimensions need to match: got size {a.size(d)} in dim {d} and "
                 f"{b.size(e)} in dim {e} of {described(a)} and {described(b)}"
             )
-    result = _summed_product(a, b, of_a, of_b)
     if out is None:
-        return result
+        return casts.with_casts(
+            casts.promote, lambda given: _summed_product(given[0], given[1], of_a, of_b), (a, b)
+        )
+    result = _summed_product(a, b, of_a, of_b)
     if isinstance(out, Tensor) and out.dtype != result.dtype:
         raise RuntimeError(f"tensordot: expected out of dtype {result.dtype}, got {out.dtype}")
     return _C._functions.mul(result, 1, out=out)

@@ -17,6 +17,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._operators import casts
 
 __all__ = ["gru", "lstm", "rnn_relu", "rnn_tanh"]
 
@@ -168,6 +169,23 @@ def _layers(
     return (x, *(_ops.stack(list(part), 0) for part in zip(*finals, strict=True)))
 
 
+def _cast_layers(
+    cell: Cell,
+    x: Tensor,
+    sizes: Sequence[int] | None,
+    initial: tuple[Tensor, ...],
+    params: Sequence[Tensor],
+    *options: Any,
+) -> tuple[Tensor, ...]:
+    """`_layers` with the casts of CUDA's autocast."""
+    first = 1 + len(initial)
+
+    def run(given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return _layers(cell, given[0], sizes, tuple(given[1:first]), given[first:], *options)
+
+    return casts.with_casts(casts.lower_precision, run, [x, *initial, *params])
+
+
 def _padded(
     cell: Cell,
     states: int,
@@ -183,7 +201,8 @@ def _padded(
 ) -> tuple[Tensor, ...]:
     x = input.transpose(0, 1) if batch_first else input
     initial = tuple(hx) if states == 2 else (hx,)
-    found = _layers(cell, x, None, initial, params, has_biases, num_layers, dropout, train, bidirectional)
+    options = (has_biases, num_layers, dropout, train, bidirectional)
+    found = _cast_layers(cell, x, None, initial, params, *options)
     return (found[0].transpose(0, 1), *found[1:]) if batch_first else found
 
 
@@ -202,7 +221,8 @@ def _packed(
 ) -> tuple[Tensor, ...]:
     sizes = batch_sizes.tolist()
     initial = tuple(hx) if states == 2 else (hx,)
-    return _layers(cell, data, sizes, initial, params, has_biases, num_layers, dropout, train, bidirectional)
+    options = (has_biases, num_layers, dropout, train, bidirectional)
+    return _cast_layers(cell, data, sizes, initial, params, *options)
 
 
 def _sequence(cell: Cell, name: str, states: int) -> Callable[..., tuple[Tensor, ...]]:

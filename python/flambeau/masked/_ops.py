@@ -120,7 +120,7 @@ def sum(
     """
     given = _filled(input.to(_sum_dtype(input, dtype)), mask, 0)
     dims = _dims(input, dim)
-    return given.sum(dims, keepdim) if dims else given
+    return given.sum(dims, keepdim, dtype=dtype) if dims else given
 
 
 @takes_masked
@@ -163,7 +163,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor 
         tensor([[1., 3.],
                 [3., 3.]])
     """
-    return _filled(input.to(_sum_dtype(input, dtype)), mask, 0).cumsum(dim)
+    to = _sum_dtype(input, dtype)
+    return _filled(input.to(to), mask, 0).cumsum(dim, dtype=to)
 
 
 @takes_masked
@@ -180,7 +181,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
         tensor([[1., 2.],
                 [3., 3.]])
     """
-    return _filled(input.to(_sum_dtype(input, dtype)), mask, 1).cumprod(dim)
+    to = _sum_dtype(input, dtype)
+    return _filled(input.to(to), mask, 1).cumprod(dim, dtype=to)
 
 
 # --- extrema ---------------------------------------------------------------------------------------
@@ -304,7 +306,7 @@ def _count(input: Tensor, dims: tuple[int, ...], mask: Tensor | None, to: dtype)
         count = math.prod(input.shape[d] for d in dims)
         return _F.scalar_tensor(count, dtype=to, device=input.device)
     counted = _mask_of(input, mask).to(to)
-    return counted.sum(dims, True) if dims else counted
+    return counted.sum(dims, True, dtype=to) if dims else counted
 
 
 def _squeezed(result: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -399,9 +401,9 @@ def _deviation(
     dims = _dims(input, dim)
     given = _filled(input.to(to), mask, 0)  # NaN behind the mask would reach the gradient
     count = _count(input, dims, mask, to)
-    center = sum(given, dims or None, keepdim=True, mask=mask) / count
+    center = sum(given, dims or None, keepdim=True, dtype=to, mask=mask) / count
     apart = given - center
-    total = sum(apart * apart.conj(), dims or None, keepdim=True, mask=mask)
+    total = sum(apart * apart.conj(), dims or None, keepdim=True, dtype=to, mask=mask)
     divisor = count - less
     if not to.is_complex:
         divisor = divisor.clamp_min(0)
@@ -504,7 +506,8 @@ def norm(
     from flambeau.linalg import vector_norm
 
     given = _filled(input, mask, float("inf") if ord == float("-inf") else 0)
-    return vector_norm(given, ord, _dims(input, dim), keepdim, dtype=dtype)
+    to = input.dtype if dtype is None and _is_inexact(input) else dtype
+    return vector_norm(given, ord, _dims(input, dim), keepdim, dtype=to)
 
 
 # --- exponentials ----------------------------------------------------------------------------------
@@ -576,7 +579,7 @@ def _normalised(
     fill: float,
 ) -> Tensor:
     to = input.dtype if dtype is None else dtype
-    return function(_filled(input.to(to), mask, fill), dim)
+    return function(_filled(input.to(to), mask, fill), dim, dtype=to)
 
 
 @takes_masked
@@ -627,7 +630,9 @@ def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
         tensor([[0.7311, 0.2689],
                 [1.0000, 0.0000]])
     """
-    return _normalised(lambda x, d: _F.softmax(-x, d), input, dim, dtype, mask, float("inf"))
+    return _normalised(
+        lambda x, d, dtype: _F.softmax(-x, d, dtype=dtype), input, dim, dtype, mask, float("inf")
+    )
 
 
 @takes_masked
