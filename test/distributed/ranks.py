@@ -49,6 +49,8 @@ class Job:
         self.folder = tempfile.TemporaryDirectory()
         port = str(free_port())
         self.processes, self.outputs = [], []
+        script = Path(self.folder.name, "script.py")
+        script.write_text(PREAMBLE.format(folder=self.folder.name, framework=framework) + code)
         for rank in range(size):
             places = {
                 "MASTER_ADDR": "127.0.0.1",
@@ -57,8 +59,6 @@ class Job:
                 "WORLD_SIZE": str(size),
             }
             output = Path(self.folder.name, f"output-{rank}").open("w+")
-            script = Path(self.folder.name, "script.py")
-            script.write_text(PREAMBLE.format(folder=self.folder.name, framework=framework) + code)
             process = subprocess.Popen(
                 [sys.executable, str(script)],
                 env=environment(**places, LOCAL_RANK=str(rank), **variables),
@@ -104,7 +104,7 @@ class Job:
             self.outputs[rank].close()
             values = self.path(f"values-{rank}")
             found.append(Ended(process, text, json.loads(values.read_text()) if values.exists() else None))
-        assert not late, f"ranks {late} did not end in {seconds} s: {[e.output for e in found]}"
+        assert not late, f"ranks {late} did not end in {seconds} s: {[(e.status, e.output) for e in found]}"
         return found
 
     def values(self, seconds: float = 45) -> list:

@@ -6,7 +6,7 @@ from __future__ import annotations
 TABLES = {
     "flambeau lacks this part of distributed training": """
 distributed._unbuilt
-  class DeviceMesh GradBucket Logger ProcessGroupGloo Reducer
+  class DeviceMesh Logger ProcessGroupGloo Reducer
   enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
   def breakpoint get_default_backend_for_device init_device_mesh record_comm shrink_group split_group
 distributed.device_mesh
@@ -25,7 +25,9 @@ distributed.algorithms.ddp_comm_hooks
       POWER_SGD POWER_SGD_RANK2 BATCHED_POWER_SGD BATCHED_POWER_SGD_RANK2 NOOP
   def register_ddp_comm_hook
 distributed.algorithms.ddp_comm_hooks.default_hooks
-  def allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper
+  from allreduce_hook=distributed._comm_hooks bf16_compress_hook=distributed._comm_hooks
+      bf16_compress_wrapper=distributed._comm_hooks fp16_compress_hook=distributed._comm_hooks
+      fp16_compress_wrapper=distributed._comm_hooks
 distributed.algorithms.ddp_comm_hooks.powerSGD_hook
   class PowerSGDState
   def batched_powerSGD_hook powerSGD_hook
@@ -40,8 +42,6 @@ distributed.algorithms._checkpoint.checkpoint_wrapper
   class ActivationWrapper CheckpointWrapper OffloadWrapper
   enum CheckpointImpl REENTRANT NO_REENTRANT
   def apply_activation_checkpointing checkpoint_wrapper offload_wrapper
-distributed.data_parallel
-  class DistributedDataParallel
 distributed.autograd
   class DistAutogradContext context
   def backward get_gradients
@@ -256,8 +256,6 @@ distributed.fsdp._runtime_utils
       FlatParameter=distributed.fsdp HandleTrainingState=distributed.fsdp.fully_sharded_data_parallel
       TrainingState=distributed.fsdp.fully_sharded_data_parallel
       clean_tensor_name=distributed.fsdp._common_utils
-distributed.launch
-  def get_args_parser launch main parse_args run
 distributed.launcher
   class LaunchConfig elastic_launch
   def launch_agent
@@ -300,15 +298,6 @@ distributed.rpc
       rpc_async rpc_sync shutdown
   answer is_available=False
   from Store=distributed
-distributed.run
-  class check_env env macros
-  def config_from_args determine_local_world_size get_rdzv_endpoint get_use_env main parse_args
-      parse_min_max_nnodes run_script_path
-  from run=distributed.launch LaunchConfig=distributed.launcher
-      DefaultLogsSpecs=distributed.elastic.multiprocessing
-      LogsSpecs=distributed.elastic.multiprocessing Std=distributed.elastic.multiprocessing
-      elastic_launch=distributed.launcher get_args_parser=distributed.launch
-      get_logger=distributed.elastic.multiprocessing record=distributed.elastic.multiprocessing.errors
 distributed.tensor
   from DTensor=distributed.checkpoint.default_planner DeviceMesh=distributed Partial=distributed._tensor
       Placement=distributed._tensor Replicate=distributed._tensor Shard=distributed._tensor

@@ -172,14 +172,12 @@ nn.modules.instancenorm nn.modules.normalization nn.modules.lazy
 nn.modules.pixelshuffle nn.modules.rearrange
 nn.modules.sparse nn.modules.linear EmbeddingBag=nn
 nn.modules.upsampling nn.modules.rearrange
-nn.parallel.distributed DistributedDataParallel=distributed.data_parallel
 nn.utils.clip_grad nn.utils.parameters
 nn.utils.convert_parameters nn.utils.parameters
 nn.utils.fusion nn.utils.fusion
 nn.utils.init skip_init=nn.utils
 nn.utils.spectral_norm nn.utils.normalized SpectralNorm=nn.utils.normalized:_SpectralNorm
 nn.utils.weight_norm nn.utils.normalized WeightNorm=nn.utils.normalized:_WeightNorm
-nn.parallel DistributedDataParallel=distributed.data_parallel
 optim.adadelta optim.adaptive adadelta=optim._functional
 optim.adagrad optim.adaptive adagrad=optim._functional
 optim.adam adam=optim._functional

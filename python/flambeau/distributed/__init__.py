@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau._loading.lazy import attributes
 from flambeau.distributed._backend import Backend, BackendConfig
+from flambeau.distributed._buckets import GradBucket
 from flambeau.distributed._collectives import (
     all_gather,
     all_gather_coalesced,
@@ -97,7 +98,7 @@ __all__ = sorted(
 
 # Names of this module whose subsystems are not built are in a table.
 _UNBUILT = (
-    "DeviceMesh GradBucket Logger ProcessGroupGloo Reducer BuiltinCommHookType breakpoint "
+    "DeviceMesh Logger ProcessGroupGloo Reducer BuiltinCommHookType breakpoint "
     "get_default_backend_for_device init_device_mesh record_comm shrink_group split_group"
 ).split()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import zlib
 from collections.abc import Sequence
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from flambeau.distributed import _job
 from flambeau.distributed._backend import Backend, BackendConfig
@@ -82,7 +84,8 @@ def _make(
             job = _job.current()
             assert job is not None  # a group of several processes is made after the job
             tag = zlib.crc32(group_name.encode()) & 0x3FFF
-            communicator = job.engine.create(list(ranks), tag, timeout.total_seconds())
+            patience = timeout if world.default_pg is None else max(timeout, world.default_pg.default_timeout)
+            communicator = job.engine.create(list(ranks), tag, patience.total_seconds())
         made = EngineGroup(mine, size, communicator, timeout)
         if backend == Backend.GLOO and backend not in _said and rank == 0:
             _said.add(backend)
@@ -116,6 +119,15 @@ def _of_plugin(
         )
     made._rank, made._size = rank, len(ranks)
     return made
+
+
+def _expected_size(init_method: str | None, world_size: int) -> int:
+    """Return the number of processes as far as it is known without the others; 0 if it is not."""
+    if world_size > 0:
+        return world_size
+    query = dict(parse_qsl(urlsplit(init_method or "").query))
+    text = query.get("world_size") or os.environ.get("WORLD_SIZE") or "0"
+    return int(text) if text.isdigit() else 0
 
 
 def _find(
@@ -189,6 +201,8 @@ def init_process_group(
         raise ValueError(f"{name}: expected a store or an init method, got both: Cannot specify both")
     limit = seconds_of(default_pg_timeout if timeout is None else timeout, name)
     chosen = _chosen(backend, name)
+    if chosen in _SERVED and _expected_size(init_method, world_size) != 1:
+        _job.open_engine()  # its absence is an error before the others are waited for
     store, rank, world_size = _find(store, init_method, rank, world_size, limit)
     if not 0 <= rank < world_size:
         raise ValueError(f"{name}: expected a rank from 0 to {world_size - 1}, got {rank}")
@@ -484,6 +498,4 @@ def is_torchelastic_launched() -> bool:
         >>> flambeau.distributed.is_torchelastic_launched()
         False
     """
-    import os
-
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None

@@ -80,7 +80,8 @@ def started_by_mpi() -> bool:
 _under_launcher = "PMI_RANK" in os.environ and ("PMI_FD" in os.environ or "PMI_PORT" in os.environ)
 
 
-def _engine() -> ModuleType:
+def open_engine() -> ModuleType:
+    """Return the engine, which has opened MPI's library. Raises: RuntimeError without one."""
     path = mpi_path()
     if path is None:
         raise RuntimeError(f"init_process_group: expected an MPI library, got none: {_EXTRA}")
@@ -122,7 +123,7 @@ def join(store: Store, rank: int, size: int, timeout: timedelta, host: str) -> J
     Raises: RuntimeError if the library is missing, or some of the processes belong to another job.
     """
     global _job
-    engine = _engine()
+    engine = open_engine()
     known = f"{_job.name} {_job.rank} {_job.size}" if _job is not None else ""
     names = _gather(store, "job", rank, size, known)
     same = [f"{names[0].partition(' ')[0]} {i} {size}" for i in range(size)]
@@ -181,7 +182,7 @@ def join_launched(timeout: timedelta) -> tuple[Job, Store]:
     Returns: the job, and a store that its first process serves.
     """
     global _job
-    engine = _engine()
+    engine = open_engine()
     try:
         rank, size = engine.start(timeout.total_seconds())
         everyone = engine.create(list(range(size)), 0, timeout.total_seconds())

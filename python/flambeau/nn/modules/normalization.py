@@ -200,7 +200,43 @@ class SyncBatchNorm(_BatchNorm):
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm: expected channels, got none")
         self.allowed_dims = (input.dim(),)
-        return super().forward(input)
+        if not self.training:
+            return super().forward(input)
+        from flambeau import distributed
+
+        if not distributed.is_initialized() or distributed.get_world_size(self.process_group) == 1:
+            return super().forward(input)
+        return self._forward_of_all(input)
+
+    def _forward_of_all(self, input: Tensor) -> Tensor:
+        """Normalise by the statistics of the batches of all processes."""
+        from flambeau.distributed._sums import summed
+
+        half = input.dtype in (flambeau.float16, flambeau.bfloat16)
+        wide = input.float() if half else input
+        channels = [1, -1, *[1] * (input.dim() - 2)]
+        dims = [0, *range(2, input.dim())]
+        count = input.numel() // input.size(1)
+        sums = summed(flambeau.cat([wide.sum(dims), wide.new_full((1,), float(count))]), self.process_group)
+        total = sums[-1].detach()
+        mean = sums[:-1] / total
+        centred = wide - mean.view(channels)
+        var = summed((centred * centred).sum(dims), self.process_group) / total
+        if self.running_mean is not None:
+            self._note_batch(mean.detach(), var.detach() * (total / (total - 1)))
+        result = centred * (var + self.eps).rsqrt().view(channels)
+        if self.weight is not None:
+            result = result * self.weight.view(channels)
+        result = result if self.bias is None else result + self.bias.view(channels)
+        return result.to(input.dtype) if half else result
+
+    def _note_batch(self, mean: Tensor, var: Tensor) -> None:
+        """Move the running statistics towards those of a batch."""
+        self.num_batches_tracked.add_(1)
+        momentum = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        with flambeau.no_grad():
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+            self.running_var.lerp_(var.to(self.running_var.dtype), momentum)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

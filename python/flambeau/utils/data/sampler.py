@@ -236,13 +236,14 @@ class DistributedSampler(Sampler[Any]):
 
     Args:
         dataset: the data set, with a length.
-        num_replicas: the number of processes. None asks the process group, which flambeau does not have.
-        rank: the number of this process, from 0. None asks the process group.
+        num_replicas: the number of processes. None asks the group of all processes.
+        rank: the number of this process, from 0. None asks the group of all processes.
         shuffle: whether to permute the indices; call ``set_epoch`` before each pass for a new permutation.
         seed: the seed of the permutation, equal in all processes.
         drop_last: whether to drop the indices that cannot be shared evenly instead of repeating the first
             ones.
-    Raises: ValueError without `num_replicas` or `rank`, or for a rank out of range.
+    Raises: ValueError without `num_replicas` or `rank` before `distributed.init_process_group`, or for a rank
+        out of range.
 
     Example:
         >>> data = flambeau.utils.data
@@ -260,10 +261,10 @@ class DistributedSampler(Sampler[Any]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ValueError(
-                "DistributedSampler: expected num_replicas and rank, since no process group exists, got "
-                f"num_replicas={num_replicas}, rank={rank}"
-            )
+            from flambeau import distributed
+
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"DistributedSampler: Invalid rank {rank}: expected 0 to {num_replicas - 1}, got {rank}"
