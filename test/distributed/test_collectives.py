@@ -95,6 +95,21 @@ def uneven():
     right = [listed(p) == [float(i)] * (i + rank) for i, p in enumerate(parts)]
     return all(right) and [listed(p) for p in lists] == [[float(i)] * (i + 1) for i in range(size)]
 
+def large():
+    # sums in several pieces, of lengths that the pieces do not divide
+    right = []
+    for dtype, count in ((fw.float32, (1 << 20) + 3), (fw.int8, (5 << 20) + 1), (fw.complex128, 200001)):
+        x = (fw.arange(count) % 5).to(dtype) + rank
+        expected = (fw.arange(count) % 5).to(dtype) * size + sum(range(size))
+        pending = dist.all_reduce(x, async_op=True)
+        y = fw.ones(3)
+        dist.all_reduce(y)
+        pending.wait()
+        right.append(fw.equal(x, expected) and y.tolist() == [float(size)] * 3)
+    z = fw.ones(1 << 20, dtype=fw.float16)
+    dist.all_reduce(z, dist.ReduceOp.AVG)
+    return [*right, fw.equal(z, fw.ones(1 << 20, dtype=fw.float16))]
+
 def conjugates():
     z = fw.complex(fw.ones(2), fw.ones(2)) * (rank + 1)
     dist.all_reduce(z.conj())
@@ -258,7 +273,7 @@ def refused():
 CASES = [reductions, layouts, specials, rooted, gathered, scattered, exchanged, messages, objects]
 CASES += [works, groups]
 if fw.__name__ == "flambeau":
-    CASES += [refused, nans, conjugates, strided, uneven]
+    CASES += [refused, large, nans, conjugates, strided, uneven]
 
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
 found = {}
@@ -289,7 +304,7 @@ def theirs():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("case", [*NAMES, "refused", "nans", "conjugates", "strided", "uneven"])
+@pytest.mark.parametrize("case", [*NAMES, "refused", "nans", "conjugates", "strided", "uneven", "large"])
 def test_every_rank_has_a_result(case, size):
     for found in values(size):
         assert case in found and not isinstance(found[case], str) or found[case] == "alone", found
@@ -347,7 +362,7 @@ def test_nan_is_the_same_on_every_rank(size):
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_views_are_written_through(size):
     assert all(found["conjugates"] == [True] * 2 and found["strided"] == [True] * 4 for found in values(size))
-    assert all(found["uneven"] is True for found in values(size))
+    assert all(found["uneven"] is True and found["large"] == [True] * 4 for found in values(size))
 
 
 def test_arguments_are_refused_before_anything_is_sent():

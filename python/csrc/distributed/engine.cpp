@@ -22,6 +22,7 @@ namespace {
 
 constexpr double kYieldFor = 0.05;  // seconds of a wait in which the thread yields between tests
 constexpr double kDozeAfter = 1.0;  // seconds after which it sleeps longer
+constexpr mpi::Count kPiece = 1 << 20;  // bytes of all_reduce at once: its temporary fits the cache
 constexpr useconds_t kSleep = 50, kDoze = 300;  // us between tests, afterwards
 
 double now() {
@@ -107,7 +108,10 @@ class Engine {
     return request;
   }
 
-  static mpi::Handle* handle(Request& request) { return &request.handle_; }
+  // Where MPI writes the handle of the next part of an operation.
+  static mpi::Handle* handle(Request& request) {
+    return &request.handles_.emplace_back(mpi::request_null());
+  }
 
   static void keep(Request& request, Parts& first) {
     request.counts_[0] = std::move(first.counts);
@@ -155,15 +159,14 @@ void Request::test() {
   if (done_) return;
   Engine& engine = Engine::get();
   if (!engine.stopped) {
-    int ended = 0;
-    mpi::Status status{};
-    const int error = mpi::library().test(&handle_, &ended, &status);
-    if (error != 0) return fail(mpi::describe(error));
-    if (ended) {
-      done_ = true;
+    for (int ended = 1; ended && ended_ < handles_.size(); ended_ += ended) {
+      mpi::Status status{};
+      const int error = mpi::library().test(&handles_[ended_], &ended, &status);
+      if (error != 0) return fail(mpi::describe(error));
       source_ = status.source;
-      return;
     }
+    done_ = ended_ == handles_.size();
+    if (done_) return;
   }
   if (engine.departures.empty() && !engine.stopped) return;
   const std::string why = engine.obstacle(peers_, posted_);
@@ -337,10 +340,21 @@ std::vector<int> only(const Group& group, int place) {
 Posted all_reduce(const Group& group, const void* send, void* receive, mpi::Count count,
                   int element, int reduction, bool background) {
   const Reducer how = checked_reducer(element, reduction);
-  const void* source = send == receive ? mpi::in_place() : send;
+  const auto size = static_cast<mpi::Count>(element_size(static_cast<Element>(element)));
+  const mpi::Count piece = kPiece / size;
+  const auto part = [&](Request& request, mpi::Count first, mpi::Count length) {
+    auto* target = static_cast<char*>(receive) + first * size;
+    const void* source = static_cast<const char*>(send) + first * size;
+    return mpi::library().iallreduce(send == receive ? mpi::in_place() : source, target, length,
+                                     how.type, how.op, group->handle, Engine::handle(request));
+  };
   return Engine::get().post(group, group->members, background, [&](Request& request) {
-    return mpi::library().iallreduce(source, receive, count, how.type, how.op, group->handle,
-                                     Engine::handle(request));
+    if (count <= 2 * piece) return part(request, 0, count);
+    int error = 0;
+    for (mpi::Count first = 0; first < count && error == 0; first += piece) {
+      error = part(request, first, std::min(piece, count - first));
+    }
+    return error;
   });
 }
 

@@ -54,8 +54,9 @@ class Request {
   std::vector<int> peers_;             // ranks in the job without which the operation cannot end
   std::vector<mpi::Count> counts_[2];  // MPI reads these until the operation ends
   std::vector<mpi::Aint> places_[2];
-  mpi::Handle handle_ = mpi::request_null();
-  double posted_ = 0;  // seconds
+  std::vector<mpi::Handle> handles_;  // one for each part that was posted
+  size_t ended_ = 0;                  // how many of them have ended, from the first
+  double posted_ = 0;                 // seconds
   bool done_ = false;
   std::string error_;
   int source_ = -1;

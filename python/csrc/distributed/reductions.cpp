@@ -142,6 +142,11 @@ mpi::Op own_op(Element element, Reduction reduction, mpi::UserFunction function)
 
 }  // namespace
 
+size_t element_size(Element element) {
+  constexpr size_t kSizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16, 1};
+  return kSizes[static_cast<size_t>(element)];
+}
+
 Reducer reducer(Element element, Reduction reduction) {
   const auto type = static_cast<size_t>(element);
   const auto kind = static_cast<size_t>(reduction);

@@ -31,6 +31,9 @@ enum class Element : int {
 // In the order of python/flambeau/distributed/_elements.py.
 enum class Reduction : int { kSum, kProduct, kMin, kMax, kBitAnd, kBitOr, kBitXor, kCount };
 
+// Bytes of an element.
+size_t element_size(Element element);
+
 struct Reducer {
   mpi::Datatype type;
   mpi::Op op;
