@@ -110,6 +110,35 @@ def large():
     dist.all_reduce(z, dist.ReduceOp.AVG)
     return [*right, fw.equal(z, fw.ones(1 << 20, dtype=fw.float16))]
 
+def shared_memory():
+    right = []
+    whole = fw.zeros(2 * size)
+    mine = whole[2 * rank : 2 * rank + 2]
+    mine.fill_(rank + 1)
+    dist.all_gather_into_tensor(whole, mine)
+    expected = [float(i + 1) for i in range(size) for _ in range(2)]
+    right.append(whole.tolist() == expected)
+    parts = [whole[2 * i : 2 * i + 2] for i in range(size)]
+    dist.all_gather(parts, parts[(rank + 1) % size])
+    turned = [float((i + 1) % size + 1) for i in range(size) for _ in range(2)]
+    right.append(whole.tolist() == turned)
+    dist.all_to_all_single(whole, whole)
+    dist.all_to_all(parts, parts)
+    right.append(whole.tolist() == turned)
+    dist.reduce_scatter_tensor(whole[:2], whole)
+    right.append(whole[:2].tolist() == [float(((rank + 1) % size + 1) * size)] * 2)
+    clone = fw.ones(3)
+    lazy = clone._lazy_clone()
+    dist.all_reduce(lazy)
+    right.append([clone.tolist(), lazy.tolist()] == [[1.0] * 3, [float(size)] * 3])
+    expanded = fw.ones(1, 2).expand(3, 2)
+    errors = [raised(dist.all_reduce, expanded), raised(dist.broadcast, expanded, (rank + 1) % size)]
+    if size == 1:
+        errors[1] = errors[0]
+    right.append(all(e and "clone" in e[1] for e in errors))
+    dist.barrier()
+    return right
+
 def conjugates():
     z = fw.complex(fw.ones(2), fw.ones(2)) * (rank + 1)
     dist.all_reduce(z.conj())
@@ -273,7 +302,7 @@ def refused():
 CASES = [reductions, layouts, specials, rooted, gathered, scattered, exchanged, messages, objects]
 CASES += [works, groups]
 if fw.__name__ == "flambeau":
-    CASES += [refused, large, nans, conjugates, strided, uneven]
+    CASES += [refused, large, shared_memory, nans, conjugates, strided, uneven]
 
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
 found = {}
@@ -304,7 +333,9 @@ def theirs():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("case", [*NAMES, "refused", "nans", "conjugates", "strided", "uneven", "large"])
+@pytest.mark.parametrize(
+    "case", [*NAMES, "refused", "nans", "conjugates", "strided", "uneven", "large", "shared_memory"]
+)
 def test_every_rank_has_a_result(case, size):
     for found in values(size):
         assert case in found and not isinstance(found[case], str) or found[case] == "alone", found
@@ -363,6 +394,9 @@ def test_nan_is_the_same_on_every_rank(size):
 def test_views_are_written_through(size):
     assert all(found["conjugates"] == [True] * 2 and found["strided"] == [True] * 4 for found in values(size))
     assert all(found["uneven"] is True and found["large"] == [True] * 4 for found in values(size))
+    assert all(found["shared_memory"] == [True] * 6 for found in values(size)), values(size)[0][
+        "shared_memory"
+    ]
 
 
 def test_arguments_are_refused_before_anything_is_sent():

@@ -59,6 +59,17 @@ def _dense(tensor: Tensor) -> Tensor:
     return plain.contiguous()
 
 
+def _apart(source: Tensor, written: Sequence[Tensor]) -> Tensor:
+    """Return a tensor, or a copy of it if it shares memory with what is written: MPI refuses that."""
+    begin = source.data_ptr()
+    end = begin + _bytes(source)
+    for target in written:
+        other = target.data_ptr()
+        if begin < other + _bytes(target) and other < end:
+            return source.clone()
+    return source
+
+
 def _then_copy(pairs: Sequence[tuple[Tensor, Tensor]]) -> Finish:
     """Return what copies buffers to tensors that are not the buffers themselves."""
     copies = [(to, source) for to, source in pairs if to is not source]
@@ -75,6 +86,11 @@ def _then_copy(pairs: Sequence[tuple[Tensor, Tensor]]) -> Finish:
 
 def _target(tensor: Tensor) -> Tensor:
     """Return the tensor itself if it can be written to as one block of memory, or else a buffer like it."""
+    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
+        raise RuntimeError(
+            "unsupported operation: expected a tensor whose elements have memory of their own, got an "
+            f"expanded one of shape {tuple(tensor.shape)} and strides {tensor.stride()}; write to its clone()"
+        )
     dense = tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
     if dense:
         return tensor
@@ -172,6 +188,7 @@ class EngineGroup(ProcessGroup):
         (tensor,) = _list(tensors)
         op = opts.reduceOp
         element, reduction = self._reduction("all_reduce", op, tensor)
+        _target(tensor)
         source = self._before(op, tensor)
         buffer = tensor if _is_same(source, tensor) else source
         address = buffer.data_ptr()
@@ -214,6 +231,7 @@ class EngineGroup(ProcessGroup):
         element, reduction = self._reduction("reduce_scatter_tensor", op, input)
         source = self._before(op, input)
         buffer = source if self._communicator is None else _target(output)
+        source = source if self._communicator is None else _apart(source, [buffer])
         return self._start(
             "reduce_scatter_tensor",
             lambda c: c.reduce_scatter(
@@ -253,6 +271,7 @@ class EngineGroup(ProcessGroup):
         (outputs,), (tensor,) = _list(output_tensors), _list(input_tensors)
         source = _dense(tensor)
         buffers = [source] if self._communicator is None else [_target(t) for t in outputs]
+        source = source if self._communicator is None else _apart(source, buffers)
         finish = _then_copy(list(zip(outputs, buffers, strict=True)))
         return self._start(
             "all_gather",
@@ -266,6 +285,7 @@ class EngineGroup(ProcessGroup):
     def _allgather_base(self, output: Any, input: Any, opts: Any = ALLGATHER) -> Work:
         source = _dense(input)
         buffer = source if self._communicator is None else _target(output)
+        source = source if self._communicator is None else _apart(source, [buffer])
         part = _bytes(source)
         finish = _then_copy([(output, buffer if buffer is output else buffer.reshape(output.shape))])
         return self._start(
@@ -298,6 +318,7 @@ class EngineGroup(ProcessGroup):
             )
         (outputs,) = _list(output_tensors)
         buffers = [source] if self._communicator is None else [_target(t) for t in outputs]
+        source = source if self._communicator is None else _apart(source, buffers)
         return self._start(
             "gather",
             lambda c: c.gather(source.data_ptr(), _bytes(source), *_places(buffers), root, True),
@@ -315,7 +336,7 @@ class EngineGroup(ProcessGroup):
         places: tuple[int, list[int], list[int]] = (0, [], [])
         if self._rank == root:
             (inputs,) = _list(input_tensors)
-            sources = [_dense(t) for t in inputs]
+            sources = [_apart(_dense(t), [tensor]) for t in inputs]
             places = _places(sources)
         buffer = sources[0] if self._communicator is None else _target(tensor)
         return self._start(
@@ -332,6 +353,7 @@ class EngineGroup(ProcessGroup):
         outputs, inputs = _list(output_tensors), _list(input_tensors)
         sources = [_dense(t) for t in inputs]
         buffers = sources if self._communicator is None else [_target(t) for t in outputs]
+        sources = sources if self._communicator is None else [_apart(s, buffers) for s in sources]
         return self._start(
             "all_to_all",
             lambda c: c.all_to_all(*_places(sources), *_places(buffers), True),
@@ -352,6 +374,7 @@ class EngineGroup(ProcessGroup):
         """Copy one part of the tensor of each process to each."""
         source = _dense(input)
         buffer = source if self._communicator is None else _target(output)
+        source = source if self._communicator is None else _apart(source, [buffer])
         sent = _split(source, input_split_sizes, self._size)
         received = _split(output, output_split_sizes, self._size)
         return self._start(
