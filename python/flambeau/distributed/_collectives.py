@@ -323,13 +323,11 @@ def gather(
     root = _checks.root("gather", found, given, group_dst, "dst")
     if found.rank() != root:
         if gather_list:
-            raise ValueError(
-                "gather: Argument ``gather_list`` must NOT be specified on non-destination ranks."
-            )
+            raise ValueError("gather: expected no gather_list on non-destination ranks, got one")
         outputs: list[list[Tensor]] = []
     else:
         if not gather_list:
-            raise ValueError("gather: Argument ``gather_list`` must be specified on destination rank.")
+            raise ValueError("gather: expected gather_list on the destination rank, got none")
         _checks.tensors("gather", "gather_list", gather_list)
         _checks.one_dtype("gather", tensor, gather_list)
         _checks.count("gather", "output tensor list", gather_list, found.size())
@@ -375,14 +373,14 @@ def scatter(
     inputs: list[list[Tensor]] = []
     if found.rank() == root:
         if not scatter_list:
-            raise ValueError("scatter: Argument ``scatter_list`` must be specified on source rank.")
+            raise ValueError("scatter: expected scatter_list on the source rank, got none")
         _checks.tensors("scatter", "scatter_list", scatter_list)
         _checks.one_dtype("scatter", tensor, scatter_list)
         _checks.count("scatter", "input tensor list", scatter_list, found.size())
         _checks.shapes("scatter", "input tensors", scatter_list, tensor)
         inputs = [scatter_list]
     elif scatter_list:
-        raise ValueError("scatter: Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+        raise ValueError("scatter: expected no scatter_list on non-source ranks, got one")
     opts = ScatterOptions(root, asyncOp=async_op)
     return _checks.ended(found.scatter([tensor], inputs, opts), async_op)
 
@@ -562,9 +560,7 @@ def barrier(
     if found is None:
         return None
     if device_ids is not None and not isinstance(device_ids, list):
-        raise TypeError(
-            f"barrier: Invalid function argument: device_ids type should be List[int], got {device_ids!r}"
-        )
+        raise TypeError(f"barrier: expected List[int] for device_ids, got {device_ids!r}")
     opts = BarrierOptions(device_ids or [], asyncOp=async_op)
     return _checks.ended(found.barrier(opts), async_op)
 

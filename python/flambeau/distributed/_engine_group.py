@@ -88,7 +88,7 @@ def _target(tensor: Tensor) -> Tensor:
     """Return the tensor itself if it can be written to as one block of memory, or else a buffer like it."""
     if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
         raise RuntimeError(
-            "unsupported operation: expected a tensor whose elements have memory of their own, got an "
+            "distributed: expected a tensor whose elements have memory of their own, got an "
             f"expanded one of shape {tuple(tensor.shape)} and strides {tensor.stride()}; write to its clone()"
         )
     dense = tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()

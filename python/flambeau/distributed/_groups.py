@@ -114,9 +114,8 @@ def default_group() -> ProcessGroup:
     """Return the group of all processes. Raises: ValueError before `init_process_group`."""
     if world.default_pg is None:
         raise ValueError(
-            "distributed: expected an initialized group: Default process group has not been initialized, "
-            "please "
-            "make sure to call init_process_group."
+            "distributed: expected an initialized group, got none: Default process group has not been "
+            "initialized, please make sure to call init_process_group."
         )
     return world.default_pg
 

@@ -287,9 +287,7 @@ def new_group(
     members = list(range(default.size()) if ranks is None else ranks)
     members = sorted(members) if sort_ranks else members
     if len(members) > default.size():
-        raise ValueError(
-            f"{name}: the new group's world size should be at most {default.size()}: got {len(members)}"
-        )
+        raise ValueError(f"{name}: expected a world size of at most {default.size()}, got {len(members)}")
     if members and not (min(members) >= 0 and max(members) < default.size()):
         raise ValueError(
             f"{name}: The new group's rank should be within the world_size set by init_process_group: "
@@ -354,12 +352,9 @@ def new_subgroups(
             "only takes effect when an accelerator is available"
         )
     if group_size <= 0:
-        raise ValueError(f"new_subgroups: The arg 'group_size' ({group_size}) must be positive")
+        raise ValueError(f"new_subgroups: expected a positive group_size, got {group_size}")
     if whole.size() < group_size:
-        raise ValueError(
-            f"new_subgroups: The arg 'group_size' ({group_size}) must not exceed the world size "
-            f"({whole.size()})"
-        )
+        raise ValueError(f"new_subgroups: expected at most {whole.size()} as group_size, got {group_size}")
     if whole.size() % group_size:
         raise ValueError(
             f"new_subgroups: expected a divisor of {whole.size()}, got {group_size}: The world size must be "
@@ -397,7 +392,7 @@ def new_subgroups_by_enumeration(
     """
     name = "new_subgroups_by_enumeration"
     if not ranks_per_subgroup_list:
-        raise ValueError(f"{name}: The arg 'ranks_per_subgroup_list' cannot be empty")
+        raise ValueError(f"{name}: expected at least one list of ranks, got none")
     every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if len(set(every)) != len(every):
         raise ValueError(

@@ -117,11 +117,9 @@ def gather_object(
     root = _checks.root(name, found, given, group_dst, "dst")
     is_root = found.rank() == root
     if is_root and not object_gather_list:
-        raise ValueError(f"{name}: Argument ``object_gather_list`` must be specified on destination rank.")
+        raise ValueError(f"{name}: expected object_gather_list on the destination rank, got none")
     if not is_root and object_gather_list:
-        raise ValueError(
-            f"{name}: Argument ``object_gather_list`` must NOT be specified on non-destination ranks."
-        )
+        raise ValueError(f"{name}: expected no object_gather_list on non-destination ranks, got one")
     if is_root:
         _checks.count(name, "object list", object_gather_list or [], found.size())
     data = _pickled(obj)
@@ -209,9 +207,7 @@ def scatter_object_list(
     if found is None:
         return
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise ValueError(
-            f"{name}: Expected argument scatter_object_output_list to be a list of size at least 1."
-        )
+        raise ValueError(f"{name}: expected a list of size at least 1, got another")
     root = _checks.root(name, found, 0 if src is None and group_src is None else src, group_src, "src")
     data: list[Tensor] = []
     sizes = flambeau.zeros(found.size(), dtype=flambeau.int64)

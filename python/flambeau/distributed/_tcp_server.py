@@ -33,7 +33,7 @@ def _text(data: bytes) -> str:
 
 def _number(data: bytes) -> int:
     if len(data) > 32:
-        raise ValueError("expected a number of at most 32 digits")
+        raise ValueError("TCPStore: expected a number of at most 32 digits, got more")
     return int(data)
 
 
@@ -66,11 +66,11 @@ def unpack(body: bytes | bytearray) -> list[bytes]:
     at = 0
     while at < len(body):
         if len(fields) == FIELD_LIMIT or at + _LENGTH.size > len(body):
-            raise ValueError("expected whole fields")
+            raise ValueError("TCPStore: expected whole fields, got others")
         (length,) = _LENGTH.unpack_from(body, at)
         at += _LENGTH.size
         if at + length > len(body):
-            raise ValueError("expected whole fields")
+            raise ValueError("TCPStore: expected whole fields, got others")
         fields.append(bytes(body[at : at + length]))
         at += length
     return fields
@@ -181,7 +181,7 @@ class Server(threading.Thread):
         data = connection.incoming
         if not connection.greeted:
             if not GREETING.startswith(bytes(data[: len(GREETING)])):
-                raise ValueError("expected the greeting")
+                raise ValueError("TCPStore: expected the greeting, got other bytes")
             if len(data) < len(GREETING):
                 return
             del data[: len(GREETING)]
@@ -189,7 +189,7 @@ class Server(threading.Thread):
         while len(data) >= _LENGTH.size and connection.waits_for is None:
             (length,) = _LENGTH.unpack_from(data)
             if length > FRAME_LIMIT:
-                raise ValueError("expected a shorter request")
+                raise ValueError("TCPStore: expected a shorter request, got a long one")
             if len(data) < _LENGTH.size + length:
                 return
             fields = unpack(data[_LENGTH.size : _LENGTH.size + length])
@@ -204,11 +204,11 @@ class Server(threading.Thread):
             self._waiting.append(connection)
             return
         if operation not in OPERATIONS:
-            raise ValueError("expected an operation")
+            raise ValueError("TCPStore: expected an operation, got another word")
         readers = OPERATIONS[operation]
         given = fields[1:]
         if readers is not None and len(readers) != len(given):
-            raise ValueError("expected the operation's arguments")
+            raise ValueError("TCPStore: expected the arguments of the operation, got others")
         arguments = [read(part) for read, part in zip(readers or [_text] * len(given), given, strict=True)]
         try:
             answer = _answer(getattr(self._table, operation)(*arguments))

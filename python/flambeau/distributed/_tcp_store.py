@@ -225,7 +225,7 @@ def _received(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         part = connection.recv(min(size - len(data), 1 << 20))
         if not part:
-            raise ConnectionResetError("the end of the connection")
+            raise ConnectionResetError("TCPStore: expected an answer, got the end of the connection")
         data += part
     return bytes(data)
 

@@ -136,7 +136,7 @@ def _environment(name: str) -> str:
         raise ValueError(
             f"rendezvous: expected {name} in the environment for env://: environment variable {name} "
             "expected, "
-            "but not set"
+            "but not set: got none"
         )
     return value
 

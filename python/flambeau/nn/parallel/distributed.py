@@ -199,9 +199,7 @@ class DistributedDataParallel(Module):
         Raises: TypeError unless `hook` can be called; RuntimeError for a second hook.
         """
         if not callable(hook):
-            raise TypeError(
-                f"register_comm_hook: Communication hook must be callable: got {type(hook).__name__}"
-            )
+            raise TypeError(f"register_comm_hook: expected a callable hook, got {type(hook).__name__}")
         if self._hook is not None:
             raise RuntimeError(
                 "register_comm_hook: register_comm_hook can only be called once: got a second hook"
