@@ -12,7 +12,7 @@ namespace flambeau::autograd {
 
 namespace {
 
-// Whether nobody but `holders` can see the elements of `t`, so that it may become a .grad as it is.
+// Whether only `holders` can see the elements of `t`, so that `t` itself may become a .grad.
 bool belongs_to(uint32_t holders, const Tensor& t) {
   if (t.impl()->use_count() > holders || t.impl()->wrapper() || t.is_conj() || t.is_neg())
     return false;
@@ -53,7 +53,7 @@ Tensor first_grad(Tensor&& grad, const Tensor& variable, uint32_t holders) {
 }  // namespace
 
 AccumulateGrad::AccumulateGrad(const Tensor& variable) : variable_(variable) {
-  // Sinks run as soon as they are ready: the gradient is then added while it is in cache.
+  // Sinks run as soon as they are ready, so that the gradient is added while it is in cache.
   set_sequence_nr(UINT64_MAX);
   set_accumulates();
   add_output(variable);

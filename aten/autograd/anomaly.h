@@ -1,5 +1,5 @@
 #pragma once
-// Anomaly mode: says where in the forward pass a failing or NaN-producing backward node was made.
+// Anomaly mode: shows where the forward pass created a backward node that fails or produces NaN.
 #include "aten/autograd/node.h"
 
 namespace flambeau::autograd {

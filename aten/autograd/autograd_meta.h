@@ -1,5 +1,5 @@
 #pragma once
-// What autograd keeps on a tensor. A tensor without it needs no gradient and is no tracked view.
+// What autograd keeps on a tensor. A tensor without it needs no gradient and is not a tracked view.
 #include <mutex>
 #include <optional>
 #include <thread>

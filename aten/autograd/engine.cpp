@@ -20,8 +20,8 @@ thread_local constinit int depth = 0;
 // Each reentrant pass takes a few frames of the stack; deeper ones get a stack of their own.
 constexpr int kMaxDepth = 60;
 
-// What operators meet while a pass runs: recording only for create_graph; otherwise no detour
-// through the Autograd wrappers either, unless tangents must be carried along.
+// The modes of operators while a pass runs. They are recorded only for create_graph; otherwise they
+// also skip the Autograd wrappers, unless there are tangents.
 class PassScope {
  public:
   explicit PassScope(bool create_graph)

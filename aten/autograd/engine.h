@@ -25,7 +25,7 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
 Gradients run_backward(ArrayRef<Edge> roots, Gradients&& root_grads, ArrayRef<Edge> captures,
                        bool accumulate, const BackwardOptions& options);
 
-// While hooks and custom functions run: the dispatch keys that the engine excludes are back.
+// While hooks and custom functions run: restores the dispatch keys that the engine excludes.
 class UserCodeScope {
  public:
   UserCodeScope() : previous_(thread_state.excluded) {

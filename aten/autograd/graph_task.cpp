@@ -129,7 +129,7 @@ bool GraphTask::wants(Node& node) {
 namespace {
 
 bool may_add_into(const Tensor& sum, const Tensor& grad) {
-  // Nobody knows who else sees the value behind it.
+  // The value of a wrapper may be shared.
   if (stands_for_another(sum) || stands_for_another(grad)) return false;
   if (is_sparse(sum) || is_sparse(grad)) return false;
   return !thread_state.grad_enabled && sum.impl()->use_count() == 1 &&

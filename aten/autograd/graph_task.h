@@ -21,7 +21,7 @@ class GraphTask {
   // Runs everything behind `roots`.
   void run(ArrayRef<Edge> roots, Gradients&& grads);
   Gradients take_captured() { return std::move(captured_); }
-  // Whether the pass, restricted to its targets, has use for a gradient of `node`.
+  // Whether the pass, restricted to its targets, needs a gradient of `node`.
   bool wants(Node& node);
   uint64_t id() const { return id_; }
   bool is_filtered() const { return filtered_; }

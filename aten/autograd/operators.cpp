@@ -26,7 +26,7 @@ Tensor detached_in_python(const Tensor& t) {
   Tensor alias = ops::detach::call(t);
   check(alias.impl() != t.impl(),
         "detach: expected __torch_dispatch__ to return another tensor, got its argument");
-  // Its version is that of the memory which it stands for.
+  // Its version is that of the memory of the elements.
   if (answers_in_python(alias) && !alias.storage()->data() && !t.storage()->data())
     alias.impl()->set_storage(t.storage());
   return alias;
@@ -53,7 +53,7 @@ Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides)
 }
 bool has_nan(const Tensor& t) {
   if (is_sparse(t)) return has_nan(sparse_parts("isnan", t).values);
-  // A batch has no single answer.
+  // The entries of a batch may differ.
   const bool is_batch = t.impl()->wrapper() && !t.storage()->data();
   if (t.is_meta() || is_batch) return false;
   const Tensor found = ops::any::call(ops::isnan::call(t));

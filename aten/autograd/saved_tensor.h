@@ -11,7 +11,7 @@ struct SavedTensorHook : RefCounted {
   virtual void pack(const Tensor& tensor) = 0;
   virtual Tensor unpack() = 0;
 };
-// Makes the hook of a tensor that is being saved; null: no hooks in force on this thread.
+// Makes the hook of a tensor that is being saved; null: no hooks are active on this thread.
 using SavedTensorHookFactory = intrusive_ptr<SavedTensorHook> (*)();
 extern thread_local constinit SavedTensorHookFactory saved_tensor_hook_factory;
 
@@ -19,7 +19,7 @@ class SavedTensor {
  public:
   SavedTensor() = default;
   // `is_output`: the tensor is an output of the node that saves it; call after set_history.
-  // `inplace_on_view`: it is moreover a view that the node changed in place, after rebase_history.
+  // `inplace_on_view`: it is also a view that the node changed in place, after rebase_history.
   explicit SavedTensor(const Tensor& tensor, bool is_output = false, bool inplace_on_view = false) {
     save(tensor, is_output, inplace_on_view);
   }

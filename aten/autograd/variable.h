@@ -31,7 +31,7 @@ bool is_leaf(const Tensor& t);
 Edge gradient_edge(const Tensor& t);
 intrusive_ptr<Node> grad_accumulator(const Tensor& leaf);
 bool is_view(const Tensor& t);
-// The tensor that `view` was made from; undefined if it is no view.
+// The tensor that `view` was made from; undefined if it is not a view.
 Tensor base_of(const Tensor& view);
 
 // --- recording (generated wrappers) -------------------------------------------------------------

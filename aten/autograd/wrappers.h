@@ -27,7 +27,7 @@ std::vector<SavedTensor> save_list(TensorList list, bool are_outputs = false);
 std::vector<Tensor> unpack_list(const std::vector<SavedTensor>& saved, Node& owner);
 void reset_list(std::vector<SavedTensor>& saved);
 
-// Own what an argument refers to.
+// Copies of arguments that refer to memory of the caller.
 template <typename T>
 T keep(const T& value) {
   return value;
@@ -43,7 +43,7 @@ inline std::string keep(std::string_view text) { return std::string(text); }
 inline std::optional<std::string> keep(const std::optional<std::string_view>& text) {
   return text ? std::optional<std::string>(*text) : std::nullopt;
 }
-// And hand it out again.
+// The copies as the arguments that operators take.
 inline std::optional<IntArrayRef> view_of(const std::optional<DimVector>& list) {
   return list ? std::optional<IntArrayRef>(*list) : std::nullopt;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Broadcasting step by step, for those who name their operands where it fails; else see
+// Broadcasting step by step, for callers whose error messages name the operands; otherwise see
 // broadcast_sizes() in shape.h.
 #include "aten/core/tensor.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Whether memory that nobody has written to is filled, so that programs that read it by mistake
-// find the same there in every run.
+// Whether uninitialized memory is filled, so that programs that read it by mistake find the same
+// values in every run.
 #include "aten/core/tensor.h"
 
 namespace flambeau {

@@ -9,7 +9,7 @@
 
 namespace flambeau {
 
-// An element of the written tensor stands for several of its places.
+// Several elements of the written tensor share memory.
 inline constexpr const char* kWrittenTwice =
     "unsupported operation: several elements of the written tensor share memory; write to its "
     "clone()";
@@ -32,11 +32,11 @@ struct TooManyIndices {
 struct MissingDimension {
   int64_t dim;
 };
-// The operator is not for scalars.
+// The operator needs a dimension, and the tensor is a scalar.
 struct NoDimension {
   std::string_view op;
 };
-// What has no identity is asked of no elements.
+// A reduction without an identity has no elements to reduce.
 struct EmptyReduction {
   std::string_view op;
   int64_t dim;
@@ -65,12 +65,12 @@ struct NotOneElement {
 struct NoTensors {
   std::string_view op;
 };
-// Neither a batch (one dimension more) nor an entry of one.
+// The shape is that of neither a batch (one dimension more) nor an entry of a batch.
 struct WrongRank {
   int64_t unbatched;
   IntArrayRef shape;
 };
-// Only the batch may be empty.
+// A dimension other than the batch is empty.
 struct EmptyDimension {
   IntArrayRef shape;
 };

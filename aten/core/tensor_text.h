@@ -1,7 +1,7 @@
 #pragma once
 // How messages show a tensor, by dtype and shape: `check(fits, "mm: expected ..., got ", self)`
-// prints "float32[2, 3]", and "None" for an absent one. It is passed as it is: text is made on
-// failure only.
+// prints "float32[2, 3]", and "None" for an absent one. The tensor itself is passed, so that text
+// is made on failure only.
 #include "aten/core/tensor.h"
 
 namespace flambeau {

@@ -22,7 +22,7 @@ std::vector<Tensor> as_views(const Tensor& self, const std::vector<ViewGeometry>
 // Gives `self` the geometry in place (transpose_, squeeze_, ...).
 void set_view(Tensor& self, const ViewGeometry& geometry);
 
-// The same for kernels: autograd is not told.
+// The same for kernels, without autograd.
 Tensor plain_view(const Tensor& self, const ViewGeometry& geometry);
 
 // Set by aten/autograd at load: called for every view made outside inference mode.

@@ -12,7 +12,7 @@ int get_num_threads();
 void set_num_threads(int n);  // RuntimeError unless n > 0
 bool in_parallel_region();
 
-// A region of less cost (in elements of four bytes: 256 KB of traffic) does not repay the fork.
+// A region of less cost (in elements of four bytes: 256 KB of traffic) is faster without threads.
 inline constexpr int64_t kSerialCost = 65536;
 
 // Calls run(context, begin, end) on disjoint parts, each of at least `grain` indices. The first

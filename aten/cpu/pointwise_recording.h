@@ -1,5 +1,5 @@
 #pragma once
-// What `pointwise` asks first: who records the operators of this thread instead of running them.
+// The first test of `pointwise`: whether this thread records operators instead of running them.
 #include "aten/core/pointwise_op.h"
 
 namespace flambeau {

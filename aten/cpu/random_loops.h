@@ -1,5 +1,5 @@
 #pragma once
-// What turns raw draws into uniform and normal numbers, one table per instruction set.
+// Loops that convert raw draws to uniform and normal numbers, one table per instruction set.
 #include "aten/core/loop_types.h"
 
 namespace flambeau {

@@ -1,4 +1,4 @@
-// What asks for a tensor on a device that no build has a backend for is refused by its name.
+// Calls that request a tensor on a device without a backend are refused.
 #include "aten/dispatch/operator_entry.h"
 #include "aten/dispatch/stack.h"
 

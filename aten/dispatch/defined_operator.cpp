@@ -105,7 +105,7 @@ BoxedKernel runner(size_t key, std::index_sequence<Key...>) {
   return kRunners[key];
 }
 
-// Stands where unboxed kernels would: there is no generated caller that would use it.
+// In the place of unboxed kernels, which only generated callers use: there are none.
 void no_unboxed_call() { fail(ErrorKind::Runtime, "a defined operator has boxed kernels only"); }
 
 constexpr DispatchKey kBackends[] = {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::Meta,

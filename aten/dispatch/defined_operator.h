@@ -46,10 +46,10 @@ struct DefinedOperator : OperatorEntry {
   OperatorTraits own_traits_ = {};
 };
 
-// The arguments and results in the text of a schema. RuntimeError for text that is no schema.
+// The arguments and results in the text of a schema. RuntimeError for text that is not a schema.
 std::vector<SchemaArgument> schema_arguments(std::string_view schema);
 std::vector<SchemaArgument> schema_results(std::string_view schema);
-// "name.overload(Tensor x, int n=1) -> Tensor" of a namespace. RuntimeError for text that is no
+// "name.overload(Tensor x, int n=1) -> Tensor" of a namespace. RuntimeError for text that is not a
 // schema, and for a name that is defined already.
 DefinedOperator* define_operator(std::string_view space, std::string_view schema);
 // nullptr if there is none.

@@ -1,5 +1,5 @@
 #pragma once
-// Fallbacks of dispatch keys as those who replace kernels see them.
+// Fallbacks of dispatch keys, for code that replaces kernels.
 #include "aten/dispatch/operator_entry.h"
 
 namespace flambeau {

@@ -44,8 +44,8 @@ struct OperatorEntry {
   return DispatchKeySet((keys.bits() | thread_state.included) & ~thread_state.excluded);
 }
 
-// TypeError: a Tensor that must be there is absent. Only other operators pass on optional arguments
-// there.
+// TypeError: a required Tensor is absent. Operators reach this by passing on an optional argument
+// of their own.
 [[noreturn, gnu::cold]] void fail_absent(const OperatorEntry& op);
 [[gnu::always_inline]] inline DispatchKeySet keys_of(const Tensor& t, const OperatorEntry& op) {
   if (!t.defined()) [[unlikely]]
@@ -57,7 +57,7 @@ inline DispatchKeySet keys_of(TensorList list, const OperatorEntry& op) {
   for (const Tensor& t : list) keys = keys | keys_of(t, op);
   return keys;
 }
-// Those of arguments that may be absent.
+// The keys of optional arguments.
 inline DispatchKeySet keys_of(const Tensor& t) { return t.defined() ? t.keys() : DispatchKeySet(); }
 inline DispatchKeySet keys_of(TensorList list) {
   DispatchKeySet keys;

@@ -26,7 +26,7 @@ struct ResultTraits {
 enum class BatchRole : uint8_t {
   Plain,    // is passed as it is; a tensor must not be batched
   Operand,  // broadcasts: ranks are aligned on the right, behind the batch dimension
-  Mask,     // as Operand, without a say in the dtype
+  Mask,     // as Operand, but does not take part in promotion
   Front,    // the batch dimension goes first; what is not batched is expanded
   Align,    // as Front, with ones behind it until all ranks before `at` core dimensions agree
   Fold,     // the batch dimension is merged into dimension `at`; made where there is none

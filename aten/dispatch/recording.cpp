@@ -89,7 +89,8 @@ bool has_steady_counter() {
 const bool kHasSteadyCounter = has_steady_counter();
 #endif
 
-// Both clocks at one moment, when the library was loaded: the longer ago, the better the rate.
+// Both clocks at one moment, when the library was loaded. The rate is more exact the longer ago
+// that was.
 struct Anchor {
   int64_t ns = now(), ticks = recording::ticks();
 };

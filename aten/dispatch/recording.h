@@ -1,7 +1,7 @@
 #pragma once
 // What a thread runs, as events for the profiler. A recorded thread has the key Tracing, whose
 // boxed fallback makes an event of each operator; other threads never test for recording. A log
-// belongs to one thread, and nobody else may touch it.
+// belongs to one thread, and no other thread may touch it.
 #include <memory>
 #include <string>
 #include <string_view>

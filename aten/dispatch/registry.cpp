@@ -87,7 +87,8 @@ void set_boxed_kernel(OperatorEntry& op, DispatchKey key, BoxedKernel kernel) {
   const std::lock_guard lock(registration_mutex());
   check(!kernel || op.boxing_adapter, op.name,
         ": expected an operator that can be boxed, got one that cannot");
-  // A call that sees the adapter must find what it runs, so the order depends on the direction.
+  // A call that reads the adapter must find the boxed kernel, so a kernel is published before the
+  // adapter and withdrawn after it.
   void* const adapter = kernel ? op.boxing_adapter : nullptr;
   if (!kernel) publish(op.kernels[static_cast<int>(key)], adapter);
   publish(op.boxed[static_cast<int>(key)], kernel);

@@ -1,5 +1,5 @@
-// Which rule answers a call under vmap. Rules are data (aten/dispatch/operator_traits.h), made from
-// the YAML files; nothing here knows an operator.
+// Chooses the rule for a call under vmap. Rules are data (aten/dispatch/operator_traits.h), made
+// from the YAML files; no operator is named here.
 #include "aten/transforms/batching.h"
 
 #include "aten/autograd/variable.h"
@@ -40,7 +40,7 @@ namespace {
 
 // --- what is written to -------------------------------------------------------------------------
 
-// A tensor that C++ code made within this call: no caller can tell that it becomes batched.
+// A tensor that C++ code made within this call: no caller can observe that it becomes batched.
 bool is_fresh(const Tensor& t) {
   return !t.impl()->py_slot().object && !t.requires_grad() &&
          bottom_of(t).storage()->use_count() == 1;

@@ -36,7 +36,7 @@ struct Wrapper : WrapperBase {
       -1;  // the dimension of `value` that vmap hides; -1: a wrapper of a gradient layer
   // Shared by all wrappers of one layer; false once it was popped.
   intrusive_ptr<RefCounted> life;
-  // Made for the length of one call, of a tensor that the user's function got from outside.
+  // Made for one call from a tensor that the user's function captured.
   bool is_captured = false;
   bool is_functional = false;  // it is a Functional (functional.h), whose value may be outdated
 };

@@ -9,7 +9,7 @@ namespace {
 
 std::atomic<DeviceBackend*> registered{nullptr};
 
-// The current device's memory, for those who ask for allocators by device type.
+// The current device's memory, for callers that ask for an allocator by device type.
 class PrivateAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes) override {

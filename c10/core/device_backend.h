@@ -1,5 +1,5 @@
 #pragma once
-// What a package outside of flambeau implements to bring a device: memory, copies, the current
+// The interface that a package implements for a device of its own: memory, copies, the current
 // device and random numbers of DeviceType::PrivateUse1. Kernels are registered for the dispatch key
 // PrivateUse1; operators without one run on the CPU (aten/ops/device).
 #include <cstddef>

@@ -70,7 +70,8 @@ constexpr DispatchKey backend_key(DeviceType t) {
 }
 // The key of sparse tensors: a backend that no device has, above those of devices.
 inline constexpr DispatchKey kSparseKey = DispatchKey::PrivateUse3;
-// What a view says about its memory: kernels below see such tensors only where they pass them on.
+// Pending conjugation and negation of views: kernels below receive such tensors only if they pass
+// them on.
 inline constexpr DispatchKeySet kLazyKeys =
     DispatchKeySet(DispatchKey::Conjugate) | DispatchKeySet(DispatchKey::Negative);
 inline constexpr DispatchKeySet kBackendKeys = DispatchKeySet((uint64_t{1} << 6) - 1);

@@ -1,7 +1,8 @@
 #pragma once
 // Long work stops when it is asked to: between two pieces of it the thread calls check_interrupt(),
 // which throws when the user has interrupted the program, when another part of the same parallel
-// region has failed, or when the process is about to end. What was being written is left half done.
+// region has failed, or when the process is about to end. A tensor that was being written is then
+// partly written.
 #include <atomic>
 #include <cstdint>
 
@@ -9,7 +10,7 @@
 
 namespace flambeau::c10 {
 
-// Asks the host program whether the thread that calls is to stop; throws if so. Null: nobody asks.
+// Asks the host program whether the calling thread must stop; throws if so. Null: no host program.
 using InterruptPoll = void (*)();
 extern std::atomic<InterruptPoll> interrupt_poll;
 
@@ -18,7 +19,7 @@ extern std::atomic<InterruptPoll> interrupt_poll;
 using LibraryNote = void (*)();
 extern std::atomic<LibraryNote> note_library_use;
 
-// Thrown where the reason is known elsewhere: by the region that another part has stopped.
+// Thrown in a part of a region after another part has failed, whose exception is the reason.
 struct Stopped {};
 
 // Set by a parallel region for each of its threads; null outside.
@@ -40,7 +41,7 @@ void in_pieces(int64_t n, const Body& body) {
 // From now on every check_interrupt() throws.
 void stop_long_work() noexcept;
 
-// Monotonic time in nanoseconds within a factor of two, for what must cost no system call.
+// Monotonic time in nanoseconds, within a factor of two, without a system call.
 int64_t coarse_time();
 
 }  // namespace flambeau::c10

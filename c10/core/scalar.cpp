@@ -9,7 +9,7 @@
 namespace flambeau::c10 {
 namespace {
 
-// Types of memory that are made from a float.
+// Types of memory whose values are converted from a float.
 template <typename T>
 constexpr bool kFromFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || is_float8<T>;
 
@@ -44,7 +44,7 @@ bool overflows(double value) {
     const bool below = sizeof(T) == 8 ? value < greatest : value <= greatest;  // 2^63 does not fit
     return !(below && value >= least);                                         // NaN overflows
   } else if constexpr (is_float8<T>) {
-    return false;  // the type says what becomes of large numbers
+    return false;  // the type defines the conversion of large numbers
   } else {
     return std::isfinite(value) &&
            std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max());

@@ -84,7 +84,7 @@ constexpr ScalarType compute_type(ScalarType t) {
   }
 }
 
-// "float32"; with prefix "flambeau.float32" is the binding's business.
+// "float32"; the binding adds the prefix "flambeau.".
 const char* name_of(ScalarType t);
 // "Float": the name in the messages that users of PyTorch match on.
 const char* pytorch_name_of(ScalarType t);

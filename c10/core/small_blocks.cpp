@@ -101,7 +101,7 @@ void surrender(ThreadLists& lists, Shared& s, Leaving& leaving) {
   }
 }
 
-// Stays readable after ThreadEnd is gone: nothing restarts the lists then.
+// Remains readable after ThreadEnd is destroyed, so that nothing restarts the lists.
 thread_local constinit bool thread_ended = false;
 
 struct ThreadEnd {

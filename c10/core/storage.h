@@ -21,7 +21,7 @@ class StorageImpl final : public RefCounted {
   static void* operator new(size_t bytes);
   static void operator delete(void* p, size_t bytes);
 
-  // For reading. Whoever writes calls `make_writable` first. Always nullptr on an out-of-tree
+  // For reading. Code that writes calls `make_writable` first. Always nullptr on an out-of-tree
   // device, so that no kernel of the host reads its memory by mistake.
   void* data() const { return data_.load(std::memory_order_relaxed); }
   // What the backend of an out-of-tree device allocated; nullptr on other devices.
@@ -36,7 +36,7 @@ class StorageImpl final : public RefCounted {
   void resize(size_t nbytes);
 
   // While pinned, the memory stays where it is: NumPy, DLPack and the buffer protocol hold its
-  // address, and may write. Who pins also keeps a reference to the storage.
+  // address, and may write. Code that pins a storage also keeps a reference to it.
   void pin() {
     make_writable();
     pins_.fetch_add(1, std::memory_order_relaxed);

@@ -9,7 +9,6 @@ namespace flambeau::python {
 
 // Adds the autograd functions and types to the module.
 void add_autograd(PyObject* module);
-// The state of autocast (autocast.cpp).
 // A new tensor over the same storage, with the same place in the graph (an identity node if
 // needed).
 Tensor alias_with_history(const Tensor& t);

@@ -55,7 +55,7 @@ PyObject* repr(PyObject* self) {
 }
 PyObject* name(PyObject* self, PyObject*) {
   return guarded([&] {
-    // The context of a Function knows its name without its node.
+    // The name of a Function's context does not need its node.
     const bool is_context = !object_of(self)->node;
     return PyUnicode_FromString(is_context ? Py_TYPE(self)->tp_name : node_of(self)->name());
   });

@@ -97,7 +97,7 @@ bool is_operator(std::string_view head) {
   return found.substr(0, found.find('.')) == base;
 }
 
-// The message under the name that the user called, in place of the name of an operator inside.
+// The message with the name that the user called instead of the name of an inner operator.
 std::string with_head(std::string_view message, const std::string& name) {
   const auto end = std::ranges::find_if_not(message, is_name);
   const std::string_view head(message.begin(), end), rest(end, message.end());

@@ -10,7 +10,7 @@ namespace flambeau::python {
 // inferred as PyTorch does (bool, int64, default float, default complex).
 Tensor tensor_from_data(PyObject* data, ScalarType dtype, Device device);
 
-// The thread's device of what is made without tensors and without a device; none: the CPU.
+// The thread's device for results of calls without tensors and without a device; none: the CPU.
 std::optional<Device> default_device();
 void set_default_device(std::optional<Device> device);
 

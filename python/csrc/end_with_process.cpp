@@ -1,5 +1,6 @@
-// A process that must not outlive another one: a thread waits for the other one's end. It is no
-// thread of Python's, so that it needs no GIL, which a busy or hanging worker may never give.
+// A process that must not outlive another one: a thread waits for the end of the other process. It
+// is not a thread of Python, so it does not need the GIL, which a busy or hanging worker may never
+// release.
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>

@@ -27,7 +27,7 @@ bool is_overridden(Operands*... operands) {
          is_handed_over();
 }
 // The methods of Tensor that an override of an infix operator receives. reflected: where the left
-// operand is no tensor; the operands are swapped.
+// operand is not a tensor; the operands are swapped.
 struct InfixNames {
   const char* forward;
   const char* reflected;

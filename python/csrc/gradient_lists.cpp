@@ -1,4 +1,4 @@
-// What an optimizer's step asks of each parameter: _C._with_gradients(params) returns
+// The facts that an optimizer's step needs about its parameters: _C._with_gradients(params) returns
 //   (parameters that have a gradient, their gradients, any is sparse, one operator may do the step)
 // One operator may where each parameter is floating, on the CPU and of its gradient's dtype, and no
 // gradient is sparse.

@@ -1,4 +1,5 @@
-// What guards compare: the state of tensors and threads, and the numbers of dicts and classes.
+// The facts that guards compare: the state of tensors and threads, and the numbers of dicts and
+// classes.
 #include <structmember.h>
 
 #include "aten/autograd/variable.h"

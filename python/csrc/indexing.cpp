@@ -18,7 +18,7 @@
 namespace flambeau::python {
 namespace {
 
-// Texts count as sequences, whose items are refused as data.
+// Strings count as sequences; their items are refused as data.
 bool is_sequence_index(PyObject* o) {
   return PyList_Check(o) || PyObject_HasAttrString(o, "__array_interface__") || PyRange_Check(o) ||
          PyUnicode_Check(o) || PyBytes_Check(o);
@@ -37,7 +37,7 @@ bool stands_for_tuple(PyObject* o) {
   return false;
 }
 
-// Bytes are masks, too.
+// Tensors of uint8 are masks, too.
 bool is_mask(const Tensor& t) {
   return t.dtype() == ScalarType::Bool || t.dtype() == ScalarType::UInt8;
 }

@@ -5,7 +5,7 @@
 // function, once for each parameter that forward reads. The slots here give the same answers; what
 // is out of the ordinary (hooks, missing names, tables that are not plain dicts) goes to the
 // functions of the class. Assigning __getattr__ or __call__ to a class makes Python put its own
-// slots back, there and in subclasses, so that a replacement is always obeyed.
+// slots back, there and in subclasses, so that a replacement takes effect.
 #include "python/csrc/module_slots.h"
 
 #include "python/csrc/generated.h"

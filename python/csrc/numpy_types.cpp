@@ -3,8 +3,8 @@
 namespace flambeau::python {
 namespace {
 
-// A class of NumPy, found once it is imported: before, nothing can be an instance. The GIL guards
-// the cache; classes live as long as the process.
+// A class of NumPy, found after NumPy is imported; before that, no object is an instance. The GIL
+// guards the cache; classes live as long as the process.
 class NumpyClass {
  public:
   constexpr explicit NumpyClass(const char* name) : name_(name) {}

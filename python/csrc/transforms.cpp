@@ -1,4 +1,4 @@
-// What the rest of the binding asks of function transforms.
+// Function transforms, as the rest of the binding uses them.
 #include "python/csrc/transforms.h"
 
 #include "aten/transforms/layers.h"

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REFUSED = {
     r"(?<!none )(?<!each )(?<!all )(?<!one )(?<!either )of which\b": "a sentence of its own, or 'whose'",
     r"\bthat which\b": "the noun",
-    r"\bwhoever\b": "the actor's name",
+    r"\b[Ww]hoever\b": "the actor's name",
     r"\bbut along\b": "'except'",
     r"\bNone unless\b": "'Default: None', or 'None without'",
     r"\bis said by\b": "who reports it, in the active voice",
@@ -23,7 +23,9 @@ REFUSED = {
     r"\bNothing of this\b": "what does happen",
     r"\b[Ww]hat stands? behind\b": "the value, the function or the tensor, by its name",
     r"\b(?:its|their) kin\b": "'and others', or the names",
-    r"\b(?:has|have) no say\b": "'does not take part in'",
+    r"\b(?:a|any|less|more|no) say\b": "'takes part in', 'has the lower priority'",
+    r"\blets? go of\b": "'releases'",
+    r"\bfurther on\b": "'later', or the distance",
     r"\b(?:has|have) no use for\b": "'does not need', or 'does not apply to'",
     r"\bas ever\b": "'as usual', or what happens",
     r"\btold once\b": "'in one table'",
@@ -68,6 +70,7 @@ def test_handwritten_text_has_no_refused_form():
         "// What stands behind a wrapper.",
         "`double` and their kin make new parameters",
         "operands that have no say in the dtype",
+        "// Whoever writes calls make_writable.",
     ],
 )
 def test_a_refused_form_is_found(line):

@@ -354,7 +354,7 @@ template <Floating T>
   return a == b ? a + T(1) : top != top ? top : value;
 }
 
-// x log(y) and x log(1 + y), 0 where x is 0 and y is no NaN.
+// x log(y) and x log(1 + y), 0 where x is 0 and y is not NaN.
 template <Floating T>
 [[gnu::always_inline]] inline T xlogy(T x, same_t<T> y) {
   return y != y ? y : x == T(0) ? T(0) : x * log(y);

@@ -115,7 +115,7 @@ void select_elements(const Tensor& self, const Tensor& index, Tensor& result) {
 void index_select_cpu(const Tensor& self, int64_t dim, const Tensor& index, Tensor& result) {
   if (self.dim() == 1) return select_elements(self, index, result);
   dim = wrap_dim(dim, self.dim());
-  // Which of PyTorch's two errors depends on the dimension.
+  // As in PyTorch, the type of the error depends on the dimension.
   const bool by_range = self.dim() > 1 && (dim == 1 || self.numel() == 0);
   const auto places =
       indexing::slices_of(self, dim, index, Negative::Invalid, [by_range](int64_t i, int64_t size) {
@@ -139,7 +139,7 @@ void index_add_cpu(Tensor& self, int64_t dim, const Tensor& index, const Tensor&
   indexing::apart_from(self, index);
   const Tensor values = contiguous_tensor(indexing::apart_from(self, source));
   if (values.numel() == 0 || (self.dim() > 1 && self.numel() == 0)) return;
-  // PyTorch adds in two ways, with an error each.
+  // PyTorch adds in two ways, which raise different errors.
   const bool scatters = self.dim() > 1 && (dim == 0 || dim == self.dim() - 1) && alpha.equals(1) &&
                         index.dtype() == ScalarType::Int64;
   const auto places =

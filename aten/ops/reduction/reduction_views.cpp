@@ -5,7 +5,7 @@
 
 namespace flambeau::view {
 
-// The result of a reduction, seen with the reduced dimensions repeated (stride 0).
+// A view of the result of a reduction in which the reduced dimensions are repeated (stride 0).
 ViewGeometry unreduce(const Tensor& reduced, IntArrayRef sizes,
                       const std::optional<IntArrayRef>& dim, bool keepdim) {
   const auto ndim = static_cast<int64_t>(sizes.size());

@@ -1,5 +1,5 @@
 // Sums and maxima of rows that lie anywhere, compiled once per instruction set. A block of columns
-// stays in registers while the rows go by; those further on are requested early, since no
+// stays in registers while the rows go by; later rows are requested early, since no
 // prefetcher predicts them.
 // Formula: out[j] = sum_i scale[i] * row_i[j]; maxima: out[j] = max_i row_i[j].
 // Accumulates in: the dtype; float32 for half types.
