@@ -60,7 +60,7 @@ def test_grad_of_a_fresh_leaf_is_none_and_can_be_deleted():
         (fb.zeros(2), RuntimeError, "gradient of dtype"),
     ],
 )
-def test_grad_refuses_what_is_no_gradient(grad, error, match):
+def test_grad_refuses_a_value_that_is_not_a_gradient(grad, error, match):
     x = leaf(1, 2)
     with pytest.raises(error, match=match):
         x.grad = grad
@@ -117,7 +117,7 @@ def test_backward_refuses_a_gradient_of_another_shape():
         (leaf(1, 2) * 2).backward(fb.ones(3, dtype=fb.float64))
 
 
-def test_backward_refuses_a_gradient_that_is_no_tensor():
+def test_backward_refuses_a_gradient_that_is_not_a_tensor():
     with pytest.raises(TypeError, match="Tensors or None"):
         (leaf(1, 2) * 2).backward(3)
 

@@ -19,7 +19,7 @@ def peak_above(start):
     return fb._C._memory_stats()["peak_allocated_bytes"] - start
 
 
-def test_a_node_lets_go_of_its_tensors_as_soon_as_it_has_run():
+def test_a_node_releases_its_tensors_as_soon_as_it_has_run():
     x = fb.ones(SIZE, requires_grad=True)
     y = x
     held = []

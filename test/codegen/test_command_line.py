@@ -415,7 +415,7 @@ def test_loading_reads_the_repository_by_default():
     assert isinstance(found, list)
 
 
-def test_another_generator_knows_nothing(repository: Path):
+def test_a_changed_generator_uses_no_earlier_answer(repository: Path):
     """A changed generator or primitive is never answered by what an earlier one found."""
     assert run_in(repository, "check").stdout.startswith("ok: ")
     bodies = repository / "codegen" / "reading" / "bodies.py"

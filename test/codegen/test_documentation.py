@@ -46,7 +46,7 @@ def test_a_summary_and_an_example_suffice(tmp_path: Path):
     assert found(tmp_path, doc) == []
 
 
-def test_an_argument_that_nobody_describes_is_reported(tmp_path: Path):
+def test_an_undocumented_argument_is_reported(tmp_path: Path):
     doc = "  doc:\n    summary: Scales.\n    example: |\n      >>> 1\n      1\n"
     func = "twice(Tensor self, *, float wobble=1.0) -> Tensor"
     messages = [message for _, message, _ in found(tmp_path, doc, func)]

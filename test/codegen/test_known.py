@@ -156,7 +156,7 @@ def test_a_body_reads_its_callers_again(root: Path):
     assert callers | {"add.Tensor"} <= names < {d.name for d in plain.drafts}
 
 
-def test_damaged_memory_is_no_memory(root: Path):
+def test_a_damaged_cache_is_ignored(root: Path):
     for path in (root.parent / "memory").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
     read = check(root, root.parent / "memory")

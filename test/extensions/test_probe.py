@@ -128,7 +128,7 @@ def test_the_same_object_comes_back(probe):
 
 
 @pytest.mark.parametrize("given", [None, 3, "text", [1.0]])
-def test_what_is_no_tensor_is_a_type_error(probe, given):
+def test_what_is_not_a_tensor_is_a_type_error(probe, given):
     with pytest.raises(TypeError):
         probe.read_double(given)
 

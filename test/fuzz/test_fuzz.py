@@ -163,7 +163,7 @@ def test_programs_are_shrunk(tmp_path: Path):
     assert pair.shrunk(program, "add_: values") == ["a", "x0.add_(1)"]
 
 
-def test_a_walk_that_crashes_is_told(tmp_path: Path):
+def test_a_walk_that_crashes_is_reported(tmp_path: Path):
     pair = Pair(tmp_path, 0, compare=False)
     found = pair.finding(["x0 = 1", "import os; os.abort()"])
     assert found is not None and found[0] == 1 and found[1].startswith("crash: exit status -6")

@@ -131,7 +131,7 @@ def graph_with(op, at):
     ],
     ids=str,
 )
-def test_data_that_is_no_program(data):
+def test_data_that_is_not_a_program(data):
     with pytest.raises(RuntimeError):
         loaded(data)
 

@@ -74,7 +74,7 @@ def test_a_copied_run_would_be_found():
     assert list(sizes.repeated_runs({"first.py": first, "second.py": f"c = 3\n{short}d = 4\n"})) == []
 
 
-def test_lists_of_imported_names_are_no_copies():
+def test_lists_of_imported_names_are_not_copies():
     names = "".join(f"    Name{i},\n" for i in range(10))
     text = f"from a.b import (\n{names})\n"
     assert list(sizes.repeated_runs({"first.py": text, "second.py": text})) == []

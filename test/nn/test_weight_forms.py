@@ -181,7 +181,7 @@ def test_orthogonal_takes_a_new_value():
     np.testing.assert_allclose(layer.weight.detach().numpy(), turned.numpy(), atol=1e-6)
 
 
-def test_orthogonal_refuses_what_is_no_matrix():
+def test_orthogonal_refuses_a_tensor_that_is_not_a_matrix():
     for m in (fb, torch):
         orthogonal = m.nn.utils.parametrizations.orthogonal
         with pytest.raises(ValueError, match="matri"):

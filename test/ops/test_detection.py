@@ -185,7 +185,7 @@ def test_nms(threshold, levels):
     assert got.tolist() == suppressed(boxes, scores, threshold)
 
 
-def test_nms_of_what_is_no_number():
+def test_nms_of_special_values():
     boxes = fb.tensor([[0.0, 0, 1, 1], [0, 0, NAN, 1], [0, 0, 1, 1], [-INF, -INF, INF, INF]])
     assert aten._nms(boxes, fb.tensor([0.5, 0.9, NAN, 0.1]), 0.5).tolist() == [2, 1, 3]
     assert aten._nms(fb.zeros(2, 4), fb.ones(2), 0.5).tolist() == [0, 1]  # 0 / 0 suppresses nothing

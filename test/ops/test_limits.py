@@ -105,7 +105,7 @@ def test_memory_that_cannot_be_had_is_named(make):
         make()
 
 
-def test_an_absent_tensor_is_told_from_an_optional_one():
+def test_a_required_tensor_may_not_be_absent():
     values, vectors = flambeau.linalg.eigh(flambeau.eye(2))
     with pytest.raises(TypeError, match="grad_vectors"):
         F._eigh_inner(None, None, values, vectors)

@@ -46,7 +46,7 @@ def test_wrong_modes_are_refused() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "complex64", "int8", "uint8",
                                    "int64", "bool"])  # fmt: skip
-def test_memory_that_nobody_wrote_is_filled(dtype: str) -> None:
+def test_uninitialized_memory_is_filled(dtype: str) -> None:
     fb.use_deterministic_algorithms(True)
     kind = getattr(fb, dtype)
     like = fb.zeros(3, dtype=kind)

@@ -107,7 +107,7 @@ def test_a_memo_of_large_numbers_takes_no_memory():
     assert load_pickle(b"Nr\xff\xff\xff\xff0j\xff\xff\xff\xff.") is None
 
 
-def test_deep_nesting_is_no_recursion():
+def test_deep_nesting_needs_no_recursion():
     found, depth = load_pickle(b"]" * 200_000 + b"a" * 199_999 + b"."), 0
     while found:
         (found,) = found
@@ -229,7 +229,7 @@ def test_order_of_bytes_that_the_file_names(tmp_path):
         fb.load(path)
 
 
-def test_what_is_no_archive(tmp_path):
+def test_what_is_not_an_archive(tmp_path):
     for text, error in (
         (b"", EOFError),
         (b"N.", pickle.UnpicklingError),

@@ -279,7 +279,7 @@ def test_processes_that_save_at_once(tmp_path, way):
     whole(path)
 
 
-def test_a_name_that_goes_while_it_is_looked_at(tmp_path, monkeypatch):
+def test_a_name_that_is_deleted_during_its_lookup(tmp_path, monkeypatch):
     """Another process renames the file between the lock and the look at its name."""
     monkeypatch.setattr(_replacement, "_NAMELESS", 0)
     looks, look = itertools.count(), os.fstat

@@ -25,7 +25,7 @@ def test_all_of_logsumexp():
     assert "native_functions.yaml, logsumexp" in found["Source"]
 
 
-def test_overloads_are_told_together():
+def test_overloads_are_documented_together():
     found = sections(fb.add)
     assert "other (Tensor or Number)" in found["Arguments"]
     assert "input, other broadcast" in found["Shapes"]

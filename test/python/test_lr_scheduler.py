@@ -81,7 +81,7 @@ def test_rates(name: str, options: dict[str, Any], kind: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), NAMED)
-def test_a_saved_schedule_goes_on(name: str, options: dict[str, Any]) -> None:
+def test_a_saved_schedule_continues(name: str, options: dict[str, Any]) -> None:
     def resumed(m: Any) -> list[Any]:
         first, second = sgd(m), sgd(m)
         make = getattr(m.optim.lr_scheduler, name)

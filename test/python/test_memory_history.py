@@ -402,7 +402,7 @@ def test_threads_of_one_operator_do_not_wait_for_python():
     assert run(program).strip() == "True"
 
 
-def test_a_child_of_a_fork_goes_on():
+def test_a_child_of_a_fork_continues():
     program = """
     import os, threading
     import flambeau as fb

@@ -153,7 +153,7 @@ def test_each_export_counts():
     assert x.resize_(100).numel() == 100
 
 
-def test_a_capsule_that_nobody_takes_gives_its_memory_back():
+def test_an_unused_capsule_releases_its_memory():
     x = fb.ones(2)
     for version in (None, (1, 0)):
         x.__dlpack__(max_version=version)

@@ -185,7 +185,7 @@ def test_a_snapshot_of_another_allocator(tmp_path):
         {"segments": [{"address": 1, "total_size": 2, "blocks": [3]}], "device_traces": []},
     ],
 )
-def test_other_objects_are_no_snapshots(snapshot, tmp_path):
+def test_other_objects_are_refused_as_snapshots(snapshot, tmp_path):
     path = tmp_path / "x.html"
     with pytest.raises(ValueError, match="_dump_snapshot: expected"):
         memory._dump_snapshot(path, snapshot=snapshot)

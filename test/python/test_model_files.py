@@ -49,7 +49,7 @@ def test_ordered_dicts_and_lists_of_stand_ins():
     )
 
 
-def test_text_that_is_no_text():
+def test_text_that_is_not_text():
     data = b"\x80\x02X\x02\x00\x00\x00\xff\xfe."
     with pytest.raises(UnicodeDecodeError):
         show_pickle.DumpUnpickler(io.BytesIO(data)).load()

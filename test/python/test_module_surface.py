@@ -203,7 +203,7 @@ def test_an_absent_class_can_be_named_in_annotations_and_as_a_base():
         DeviceMesh.no_such_thing  # noqa: B018
 
 
-def test_instance_norm_is_no_batch_norm():
+def test_instance_norm_is_not_a_batch_norm():
     from flambeau.nn.modules.batchnorm import _BatchNorm, _NormBase
 
     assert not isinstance(fb.nn.InstanceNorm2d(2), _BatchNorm)

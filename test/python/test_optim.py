@@ -246,7 +246,7 @@ def test_capturable_needs_another_device() -> None:
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "ASGD", "NAdam", "RMSprop"])
-def test_a_loaded_state_goes_on_as_the_saved_one(name: str) -> None:
+def test_a_loaded_state_continues_as_the_saved_one(name: str) -> None:
     def run(m: Any) -> list[list[float]]:
         a = m.tensor([1.0, 2.0]).requires_grad_()
         make = getattr(m.optim, name)

@@ -157,7 +157,7 @@ def test_the_inventory_has_the_names_of_PyTorch():
     assert sorted(name for name in missing if not NOT_THERE.search(name)) == []
 
 
-def test_methods_and_properties_are_told_from_functions_as_in_PyTorch():
+def test_methods_and_properties_are_distinguished_from_functions_as_in_PyTorch():
     torch = pytorch()
 
     def kinds(fw):

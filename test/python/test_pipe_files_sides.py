@@ -52,7 +52,7 @@ def test_names_of_files(folder, options):
     same(program)
 
 
-def test_roots_that_are_no_folders(folder):
+def test_roots_that_are_not_folders(folder):
     def program(torch):
         lister = pipes(torch).FileLister
         return raised("", list, lister("none")), list(lister("x.txt")), list(lister("x.txt", "*.png"))

@@ -178,7 +178,7 @@ def test_what_lies_outside_records_it():
     assert fb.allclose(x.grad, 6 * x.detach(), atol=1e-5)
 
 
-def test_a_bad_rule_is_told():
+def test_a_bad_rule_is_reported():
     class Bad(fb.autograd.Function):
         @staticmethod
         def forward(x):

@@ -82,7 +82,7 @@ def test_questions():
     assert not ours.tree_is_leaf([3])
 
 
-def test_mismatches_are_told():
+def test_mismatches_are_reported():
     with pytest.raises(ValueError, match="leaves"):
         ours.tree_unflatten([1], ours.tree_structure([1, 2]))
     with pytest.raises(ValueError, match="Node arity mismatch"):
