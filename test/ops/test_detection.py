@@ -327,8 +327,8 @@ WRONG = {
     "channels": (lambda: aten._ps_roi_pool(fb.ones(1, 3, 4, 4), fb.zeros(1, 5), 1.0, 2, 1), "multiple of"),
     "no bins": (lambda: aten._ps_roi_align(fb.ones(1, 3, 4, 4), fb.zeros(1, 5), 1.0, 0, 1, 2), "multiple of"),
     "boxes": (lambda: aten._nms(fb.ones(3, 5), fb.ones(3), 0.5), "4 elements"),
-    "scores": (lambda: aten._nms(fb.ones(3, 4), fb.ones(2), 0.5), "same number"),
-    "score type": (lambda: aten._nms(fb.ones(3, 4), fb.ones(3).double(), 0.5), "same type"),
+    "scores": (lambda: aten._nms(fb.ones(3, 4), fb.ones(2), 0.5), "as many scores as boxes"),
+    "score type": (lambda: aten._nms(fb.ones(3, 4), fb.ones(3).double(), 0.5), "same dtype"),
 }  # fmt: skip
 
 
