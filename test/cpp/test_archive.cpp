@@ -213,9 +213,9 @@ TEST(archive_refuses_records_that_are_not_stored_apart) {
     copy[copy.find("PK\1\2") + place] = static_cast<char>(byte);
     return copy;
   };
-  EXPECT(is_refused(changed(10, 8), "is compressed"));
-  EXPECT(is_refused(changed(8, 9), "is encrypted"));
-  EXPECT(is_refused(changed(24, 0xFF), "is compressed"));  // unlike sizes
+  EXPECT(is_refused(changed(10, 8), "compressed record"));
+  EXPECT(is_refused(changed(8, 9), "encrypted record"));
+  EXPECT(is_refused(changed(24, 0xFF), "compressed record"));  // unlike sizes
   std::string oversized = changed(27, 0x7F);
   oversized[oversized.find("PK\1\2") + 23] = 0x7F;
   EXPECT(is_refused(oversized, "reaches beyond its part"));
@@ -281,8 +281,8 @@ TEST(archive_refuses_geometry_beyond_the_storage) {
 TEST(archive_refuses_storages_of_other_sizes) {
   const std::string pickle = tensor_pickle(std::string("K\0(K\x01t(K\x01t", 10));
   EXPECT(is_refused(file_of(pickle), "has no record 'a/data/0'"));
-  EXPECT(is_refused(file_of(pickle, {{"a/data/0", "1234"}}), "the pickle says 2 elements"));
-  EXPECT(is_refused(file_of(pickle, {{"a/data/0", std::string(1000, 'x')}}), "the pickle says 2"));
+  EXPECT(is_refused(file_of(pickle, {{"a/data/0", "1234"}}), "expected 2 elements"));
+  EXPECT(is_refused(file_of(pickle, {{"a/data/0", std::string(1000, 'x')}}), "expected 2"));
 }
 
 TEST(archive_refuses_pickles_that_are_no_data) {
@@ -298,14 +298,14 @@ TEST(archive_refuses_pickles_that_are_no_data) {
   EXPECT(is_pickle_refused("t.", "expected a mark"));
   EXPECT(is_pickle_refused("N(.", "within a mark"));
   EXPECT(is_pickle_refused("N(\x85.", "stack is too short"));  // not from below the mark
-  EXPECT(is_pickle_refused("h\x05.", "nothing is remembered"));
+  EXPECT(is_pickle_refused("h\x05.", "known memo key"));
   EXPECT(is_pickle_refused(")Na.", "cannot append"));
   EXPECT(is_pickle_refused("}(Nu.", "cannot set entries"));
   EXPECT(is_pickle_refused("]Nb.", "attributes of dicts"));
   EXPECT(is_pickle_refused("NQ.", "expected a tuple"));
   EXPECT(is_pickle_refused("(NNNNNtQ.", "unknown persistent id"));
   EXPECT(is_pickle_refused("NNR.", "expected a tuple"));
-  EXPECT(is_pickle_refused("N)R.", "the name of what is called"));
+  EXPECT(is_pickle_refused("N)R.", "name of a callable"));
   EXPECT(is_refused(file_of("\x80\x63N."), "unsupported pickle protocol"));
   for (const char* name : {"_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter"})
     EXPECT(is_pickle_refused(text_of("ctorch._utils\n", name, "\n)R."), "got no argument"));
