@@ -249,7 +249,7 @@ void ps_roi_align_cpu(const Tensor& input, const Tensor& rois, double spatial_sc
 }
 
 void ps_roi_align_backward_cpu(const Tensor& grad_output, const Tensor& rois,
-                               const Tensor& channel_mapping, double spatial_scale,
+                               const Tensor& /*channel_mapping*/, double spatial_scale,
                                int64_t pooled_height, int64_t pooled_width, int64_t sampling_ratio,
                                int64_t batch_size, int64_t channels, int64_t height, int64_t width,
                                Tensor& out) {

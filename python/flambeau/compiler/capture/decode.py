@@ -1,7 +1,7 @@
 """Instructions and exception tables of code objects of CPython 3.11, 3.12 and 3.13.
 
-The interpreter knows one set of instructions, mostly those of 3.11. `_FORMS` has those that are written differently by
-later versions, each as the instructions of the set that do the same.
+The interpreter knows one set of instructions, mostly those of 3.11. `_FORMS` translates those of later
+versions to instructions of the set that do the same.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from typing import Any
 
 # Instructions without an effect on this interpreter. TO_BOOL: what follows asks for the truth of any value.
 # END_FOR, END_SEND: the iterator has left the stack with its last step.
-_SILENT = frozenset(
-    "CACHE RESUME NOP PRECALL EXTENDED_ARG COPY_FREE_VARS TO_BOOL END_FOR END_SEND".split()
-)
+_SILENT = frozenset("CACHE RESUME NOP PRECALL EXTENDED_ARG COPY_FREE_VARS TO_BOOL END_FOR END_SEND".split())
 
 
 @dataclass(frozen=True, slots=True)

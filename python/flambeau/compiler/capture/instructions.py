@@ -126,7 +126,7 @@ class Instructions(Values):
         self._call(names, self._popped(i.arg))
 
     def _call(self, names: tuple[str, ...], values: list[Any]) -> None:
-        """Call what is on the stack: a function above (3.11, 3.12) or below NULL, or a method below its object."""
+        """Call the function on the stack, above or below NULL, or the method below its object."""
         second = self.pop()
         first = self.pop()
         function = second if first is NULL else first

@@ -254,7 +254,8 @@ class Values(Operators):
             self.frame.ip = i.target
 
     POP_JUMP_IF_NONE = POP_JUMP_FORWARD_IF_NONE = POP_JUMP_BACKWARD_IF_NONE = _pop_jump_if_none
-    POP_JUMP_IF_NOT_NONE = POP_JUMP_FORWARD_IF_NOT_NONE = POP_JUMP_BACKWARD_IF_NOT_NONE = _pop_jump_if_not_none
+    POP_JUMP_FORWARD_IF_NOT_NONE = POP_JUMP_BACKWARD_IF_NOT_NONE = _pop_jump_if_not_none
+    POP_JUMP_IF_NOT_NONE = _pop_jump_if_not_none
 
     # --- containers ---------------------------------------------------------------------------------
 
