@@ -61,7 +61,6 @@ VALUE_ELSEWHERE = {
     "wrap: Unsupported type {}": "the value comes before the expectation",
     "ExecutionTraceObserver.start: expected a thread": "the state that was found is the opposite",
     "distributed: expected an initialized group": "the state that was found is the opposite",
-    "{}: Expected argument scatter_object_output_list": "PyTorch's words",
     "{}: No backend type associated with device type {}": "the value comes before the expectation",
 }
 EXPECTED, GIVEN = re.compile(r"\bexpect(?:s|ed)\b", re.IGNORECASE), re.compile(r"\b(?:got|found|but)\b")

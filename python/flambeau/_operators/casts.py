@@ -1,6 +1,8 @@
 """What autocast of CUDA does to functions that are written in Python and have no entry in the specification.
 
 On the CPU autocast has no policy for them; the operators that they call cast.
+
+In Python because it casts the arguments of functions that are written in Python. Calls `to`.
 """
 
 from __future__ import annotations
