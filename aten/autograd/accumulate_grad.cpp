@@ -6,7 +6,6 @@
 #include "aten/autograd/variable.h"
 #include "aten/core/factory.h"
 #include "aten/core/sparse.h"
-#include "torchgen_out/aten/copy_ops.h"
 
 namespace flambeau::autograd {
 
@@ -36,7 +35,7 @@ Tensor without_meta(Tensor&& t) {
 Tensor first_grad(Tensor&& grad, const Tensor& variable, uint32_t holders) {
   if (!thread_state.grad_enabled && answers_in_python(grad) && variable.is_contiguous() &&
       !grad.is_contiguous())
-    return ops::clone::call(grad, MemoryFormat::Contiguous);
+    return operators::clone_contiguous(grad);
   if (thread_state.grad_enabled || stands_for_another(grad)) return operators::clone(grad);
   if (is_sparse(grad))
     return belongs_to(holders, grad) ? without_meta(std::move(grad)) : operators::clone(grad);

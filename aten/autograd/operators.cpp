@@ -20,6 +20,7 @@ Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim) {
   return ops::sum_dim_IntList::call(t, dims, keepdim, std::nullopt);
 }
 Tensor clone(const Tensor& t) { return ops::clone::call(t); }
+Tensor clone_contiguous(const Tensor& t) { return ops::clone::call(t, MemoryFormat::Contiguous); }
 Tensor ones_like(const Tensor& t) { return ops::ones_like::call(t); }
 Tensor detached_in_python(const Tensor& t) {
   const ExcludeKeys below(DispatchKey::Autograd);

@@ -10,6 +10,7 @@ Tensor add(const Tensor& a, const Tensor& b);
 void add_inplace(Tensor& a, const Tensor& b);
 Tensor sum_dims(const Tensor& t, IntArrayRef dims, bool keepdim);
 Tensor clone(const Tensor& t);
+Tensor clone_contiguous(const Tensor& t);
 Tensor ones_like(const Tensor& t);
 // The same memory under another object, for tensors that Python answers for.
 Tensor detached_in_python(const Tensor& t);

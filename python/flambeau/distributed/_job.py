@@ -131,9 +131,8 @@ def join(store: Store, rank: int, size: int, timeout: timedelta, host: str) -> J
         return _job
     if any(names):
         raise RuntimeError(
-            "init_process_group: expected the processes, in the order of ranks, of the first process "
-            "group of "
-            f"each process, since MPI connects a process once; got jobs {names}"
+            "init_process_group: expected the processes, in the order of ranks, of the first process group "
+            f"of each process, since MPI connects a process once; got jobs {names}"
         )
     _job = _start(engine, store, rank, size, timeout, host)
     atexit.register(_job.leave)

@@ -281,6 +281,7 @@ Tensor clone(const Tensor& t) {
   set_history(copy, node);
   return copy;
 }
+Tensor clone_contiguous(const Tensor& t) { return contiguous_tensor(clone(t)); }
 
 Tensor zeros_strided(const Tensor& like, IntArrayRef sizes, IntArrayRef strides) {
   Tensor zeros = empty_strided_tensor(sizes, strides, like.dtype(), like.device());
