@@ -69,6 +69,16 @@ PyObject* make_object(PyTypeObject* type, Tensor tensor) {
   return self;
 }
 
+// Whether the impl owns the object, whose `tensor` then points to the impl without a count.
+bool is_owned_by_impl(const TensorObject* object) {
+  return object->tensor.defined() && object->tensor.impl()->py_slot().owned_by_impl;
+}
+
+// Gives a tensor to an object that has none, or one without a count.
+void set_tensor(PyObject* self, Tensor tensor) {
+  new (&object_of(self)->tensor) Tensor(std::move(tensor));
+}
+
 // Called with no reference left. Hands an object that carries what the impl alone cannot give back
 // (a class, attributes, weak references) to an impl that lives on.
 bool handed_to_impl(PyObject* self) {
@@ -76,16 +86,32 @@ bool handed_to_impl(PyObject* self) {
   if (!object->tensor.defined() || object->tensor.impl()->use_count() <= 1) return false;
   const bool has_attributes = object->attributes && PyDict_GET_SIZE(object->attributes) > 0;
   if (Py_TYPE(self) == tensor_type && !object->weak_references && !has_attributes) return false;
-  object->tensor.impl()->py_slot().owned_by_impl = true;
+  c10::TensorImpl* const impl = object->tensor.impl();
+  impl->py_slot().owned_by_impl = true;
   Py_SET_REFCNT(self, 1);
   const Tensor let_go = std::move(object->tensor);
+  // gc.get_objects and weak references still find the object.
+  set_tensor(self, Tensor(c10::intrusive_ptr<c10::TensorImpl>::adopt(impl)));
   return true;
+}
+
+// An object that others found outlives its impl as an empty tensor.
+void outlive_impl(PyObject* self) {
+  try {
+    set_tensor(self, empty_tensor({0}, default_dtype()));
+    object_of(self)->tensor.impl()->py_slot().object = self;
+  } catch (...) {  // no memory
+    set_tensor(self, Tensor());
+  }
 }
 
 void release_object(void* object) {
   if (!Py_IsInitialized()) return;
   const WithGil gil;
-  Py_DECREF(static_cast<PyObject*>(object));
+  PyObject* const self = static_cast<PyObject*>(object);
+  set_tensor(self, Tensor());
+  if (Py_REFCNT(self) > 1) outlive_impl(self);
+  Py_DECREF(self);
 }
 
 void tensor_dealloc(PyObject* self) {
@@ -111,13 +137,15 @@ void tensor_dealloc(PyObject* self) {
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(object_of(self)->attributes);
+  if (is_owned_by_impl(object_of(self))) return 0;
   return OwnedObjects(visit, arg).show(object_of(self)->tensor);
 }
 
 int tensor_clear(PyObject* self) {
   Py_CLEAR(object_of(self)->attributes);
   const Tensor& tensor = object_of(self)->tensor;
-  if (is_sole_owner(tensor)) tensor.impl()->set_autograd_meta(nullptr);
+  if (!is_owned_by_impl(object_of(self)) && is_sole_owner(tensor))
+    tensor.impl()->set_autograd_meta(nullptr);
   return 0;
 }
 
@@ -263,7 +291,7 @@ PyObject* wrap(Tensor tensor) {
     PyObject* object = static_cast<PyObject*>(slot.object);
     if (!slot.owned_by_impl) return Py_NewRef(object);
     slot.owned_by_impl = false;  // its reference passes to the caller
-    object_of(object)->tensor = std::move(tensor);
+    set_tensor(object, std::move(tensor));
     return object;
   }
   return make_object(tensor_type, std::move(tensor));

@@ -432,3 +432,34 @@ def test_long_graphs_do_not_slow_the_collector_down():
     gc.collect()
     y.backward()
     assert x.grad.item() == 1
+
+
+class Tagged(fb.nn.Parameter):
+    """A class of its own keeps the object of a parameter alive with its tensor."""
+
+
+def kept_by_a_graph():
+    """A graph that alone keeps a parameter, and a weak reference to the parameter."""
+    parameter = Tagged(fb.ones(3))
+    return (parameter * 2).exp(), weakref.ref(parameter)
+
+
+def test_objects_that_only_graphs_keep_can_be_found():
+    result, reference = kept_by_a_graph()
+    found = [o for o in gc.get_objects() if type(o) is Tagged and o.tolist() == [1, 1, 1]]
+    assert found and all(o.device.type == "cpu" and o.sum().item() == 3 for o in found)
+    assert any(reference() is o for o in found)
+    result.sum().backward()
+    assert reference().grad is not None
+
+
+def test_objects_that_were_found_outlive_the_graph():
+    result, reference = kept_by_a_graph()
+    held = [o for o in gc.get_objects() if o is reference()]
+    del result
+    gc.collect()
+    assert held[0] is reference() and held[0].shape in ((3,), (0,))
+    assert str(held[0]) and held[0].sum().item() in (0, 3)
+    del held
+    gc.collect()
+    assert reference() is None
