@@ -310,7 +310,7 @@ def test_launchers_start_distributed_programs(tmp_path, module):
         "dist.init_process_group('gloo')\n"
         "x = torch.ones(1) * dist.get_rank()\n"
         "dist.all_reduce(x)\n"
-        "print('sum', x.item(), torch.__name__, flush=True)\n"
+        "os.write(1, f'sum {x.item()} {torch.__name__}\\n'.encode())\n"
     )
     script(tmp_path, text)
     words = ["--standalone", "--nproc_per_node", "2", "program.py"]
