@@ -226,7 +226,7 @@ PyObject* from_dlpack_capsule(PyObject*, PyObject* capsule) {
     check(
         PyCapsule_IsValid(capsule, DLManagedTensor::kFresh),
         "from_dlpack: expected an object with __dlpack__ or an unused capsule, got another object "
-        "or a capsule that was consumed before");
+        "or a capsule that was consumed before; each one can be used once");
     return wrap(tensor_of_capsule<DLManagedTensor>(capsule));
   });
 }

@@ -63,15 +63,17 @@ void arange(const Scalar& start, const Scalar& end, const Scalar& step,
     int64_t span = 0;
     const bool overflow = __builtin_sub_overflow(last, first, &span) ||
                           (by == -1 && span == std::numeric_limits<int64_t>::min());
-    check(!overflow, "expected a range of less than 2^63 elements (invalid size), got ", first,
-          " to ", last);
+    check(!overflow,
+          "expected a range of less than 2^63 elements (invalid size, possible overflow), got ",
+          first, " to ", last);
     count = span / by + (span % by != 0);
   } else {
     const double span = end.to_double() - start.to_double();
     check(up ? span >= 0 : span <= 0,
           "expected bounds in the step's direction, got some inconsistent with step sign");
     const double n = std::ceil(span / step.to_double());
-    check(n < 0x1p62, "expected a range of less than 2^62 elements (invalid size), got ", n);
+    check(n < 0x1p62,
+          "expected a range of less than 2^62 elements (invalid size, possible overflow), got ", n);
     count = static_cast<int64_t>(n);
   }
   factory(IntArrayRef(count), type, device, out);

@@ -118,7 +118,8 @@ void check_fits(const Tensor& indices, IntArrayRef size) {
       check(at >= 0, "sparse_coo_tensor: expected indices of 0 or more, found negative index ", at,
             " for dim ", d, ", entry ", i);
       check(at < size[static_cast<size_t>(d)], "sparse_coo_tensor: expected indices below size ",
-            size[static_cast<size_t>(d)], " for dim ", d, ", got ", at, ", out of range");
+            size[static_cast<size_t>(d)], " for dim ", d,
+            " (its size is inconsistent with indices), got ", at, ", out of range");
     }
   }
 }
