@@ -10,8 +10,6 @@ import flambeau
 from flambeau import Tag
 from flambeau._subclasses._errors import DataDependentOutputException, DynamicOutputShapeException
 
-# Operators that copy between devices; the first argument says where the result is.
-_BETWEEN_DEVICES = frozenset({"copy_", "_foreach_copy_", "_foreach_copy"})
 # Operators after which a tensor may be in another storage.
 _CHANGES_STORAGE = frozenset({"set_", "_set_from_"})
 
@@ -26,7 +24,7 @@ class Plan:
         written: the names and places of the arguments that it writes to.
         refusal: the error for results that depend on elements, or None.
         indices: places of lists of indices, which may be on the CPU.
-        is_between_devices: whether its tensors may be on different devices.
+        is_between_devices: whether it copies between devices: the result is on the first tensor's.
         changes_storage: whether what it writes may come to lie in another storage.
         is_repeatable: whether the elements of its result, or of its first argument, follow from those given.
         operator: the operator that a program has defined, or None.
@@ -84,7 +82,7 @@ def _read(func: Any) -> Plan:
         written=written,
         refusal=next((refusals[tag] for tag in tags if tag in refusals), None),
         indices=indices,
-        is_between_devices=base in _BETWEEN_DEVICES,
+        is_between_devices="non_blocking" in names,
         changes_storage=base in _CHANGES_STORAGE,
         is_repeatable=(not written or Tag.inplace in tags)
         and Tag.nondeterministic_seeded not in tags
