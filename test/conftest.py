@@ -1,7 +1,11 @@
 """What holds for all tests."""
 
+import os
 import signal
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start background jobs so, and programs inherit it: then tests of Ctrl-C wait for nothing.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# PyTorch's first errors would start addr2line to name functions of C++, which takes minutes.
+os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
