@@ -82,15 +82,13 @@ def splits(name: str, parameter: str, sizes: Any, rows: int, parts: int) -> list
         if rows % parts:
             raise RuntimeError(
                 f"{name}: expected a first dimension that {parts} divides, got {rows}: Tensor's dim 0 does "
-                "not divide "
-                "equally across group size"
+                "not divide equally across group size"
             )
         return []
     if len(given) != parts or sum(given) != rows or min(given) < 0:
         raise RuntimeError(
             f"{name}: expected {parameter} of {parts} parts with the sum {rows}, got {given}: Split sizes "
-            "doesn't "
-            "match total dim 0 size"
+            "doesn't match total dim 0 size"
         )
     return given
 

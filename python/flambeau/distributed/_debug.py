@@ -30,8 +30,7 @@ def _of_environment() -> DebugLevel:
     if text not in DebugLevel.__members__:
         raise ValueError(
             f"set_debug_level_from_env: expected OFF, INFO or DETAIL in {_NAME}, got {text}: The value of "
-            f"{_NAME} must "
-            "be OFF, INFO, or DETAIL"
+            f"{_NAME} must be OFF, INFO, or DETAIL"
         )
     return DebugLevel[text]
 

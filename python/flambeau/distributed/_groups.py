@@ -263,8 +263,7 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     if not 0 <= group_rank < len(ranks):
         raise ValueError(
             f"get_global_rank: expected a rank from 0 to {len(ranks) - 1}, got Group rank {group_rank}, "
-            "which is "
-            "not part of group"
+            "which is not part of group"
         )
     return ranks[group_rank]
 
@@ -288,9 +287,8 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     ranks = _known(group).global_ranks
     if global_rank not in ranks:
         raise ValueError(
-            f"get_group_rank: expected one of the ranks {list(ranks)}, got Global rank {global_rank}, "
-            "which is not "
-            "part of group"
+            f"get_group_rank: expected one of the ranks {list(ranks)}, got Global rank {global_rank}, which "
+            "is not part of group"
         )
     return ranks.index(global_rank)
 
@@ -315,8 +313,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
         return int(fallback_rank)
     raise RuntimeError(
         "get_node_local_rank: expected LOCAL_RANK in the environment, or fallback_rank, got neither: "
-        "LOCAL_RANK "
-        "is not in the environment"
+        "LOCAL_RANK is not in the environment"
     )
 
 

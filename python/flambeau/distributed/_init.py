@@ -291,8 +291,7 @@ def new_group(
     if members and not (min(members) >= 0 and max(members) < default.size()):
         raise ValueError(
             f"{name}: The new group's rank should be within the world_size set by init_process_group: "
-            "expected "
-            f"ranks from 0 to {default.size() - 1}, got {members}"
+            f"expected ranks from 0 to {default.size() - 1}, got {members}"
         )
     if len(set(members)) != len(members):
         raise ValueError(

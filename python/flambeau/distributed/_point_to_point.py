@@ -50,8 +50,7 @@ def isend(
     if peer == found.rank():
         raise ValueError(
             f"isend: expected another rank, got {peer}: Invalid destination rank: destination rank should "
-            "not be the "
-            "same as the rank of the current process."
+            "not be the same as the rank of the current process."
         )
     return found.send([tensor], peer, _checked_tag("isend", tag))
 
@@ -94,8 +93,7 @@ def irecv(
     if peer == found.rank():
         raise ValueError(
             f"irecv: expected another rank, got {peer}: Invalid source rank: source rank should not be the "
-            "same as the "
-            "rank of the current process."
+            "same as the rank of the current process."
         )
     return found.recv([tensor], peer, number)
 

@@ -157,9 +157,8 @@ class TCPStore(Store):
                 if time.monotonic() + _RETRY_AFTER >= deadline:
                     late = int(self._timeout.total_seconds() * 1000)
                     raise DistNetworkError(
-                        f"TCPStore: the client socket has timed out after {late}ms while trying to "
-                        "connect to "
-                        f"({self._host}, {self._port}): {error}"
+                        f"TCPStore: the client socket has timed out after {late}ms while trying to connect "
+                        f"to ({self._host}, {self._port}): {error}"
                     ) from None
                 time.sleep(_RETRY_AFTER)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

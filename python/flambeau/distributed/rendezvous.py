@@ -135,8 +135,7 @@ def _environment(name: str) -> str:
     if value is None:
         raise ValueError(
             f"rendezvous: expected {name} in the environment for env://: environment variable {name} "
-            "expected, "
-            "but not set: got none"
+            "expected, but not set: got none"
         )
     return value
 

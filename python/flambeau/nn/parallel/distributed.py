@@ -107,8 +107,7 @@ class DistributedDataParallel(Module):
         if not found:
             raise RuntimeError(
                 "DistributedDataParallel: is not needed when a module doesn't have any parameters that "
-                "require a "
-                "gradient: expected such parameters, got none"
+                "require a gradient: expected such parameters, got none"
             )
         return found
 
@@ -242,15 +241,13 @@ def _check_options(module: Module, device_ids: Any, output_device: Any, further:
     if any(option is not None for option in further):
         raise ValueError(
             f"{name}: expected None for delay_all_reduce_named_params, param_to_hook_all_reduce, "
-            "mixed_precision "
-            f"and device_mesh, got {further}"
+            f"mixed_precision and device_mesh, got {further}"
         )
     uninitialized = flambeau.nn.parameter.UninitializedParameter
     if any(isinstance(p, uninitialized) for p in module.parameters()):
         raise RuntimeError(
             f"{name}: Modules with uninitialized parameters can't be used with `DistributedDataParallel`: "
-            "expected "
-            "initialized parameters, got lazy ones; run a forward pass first"
+            "expected initialized parameters, got lazy ones; run a forward pass first"
         )
 
 
