@@ -1,10 +1,10 @@
-"""What holds for all tests."""
+"""Settings for all tests."""
 
 import os
 import signal
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Shells start background jobs so, and programs inherit it: then tests of Ctrl-C wait for nothing.
+    # Shells ignore SIGINT in background jobs, and child processes inherit this: tests of Ctrl-C would hang.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # PyTorch's first errors would start addr2line to name functions of C++, which takes minutes.

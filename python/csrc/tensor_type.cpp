@@ -74,7 +74,7 @@ bool is_owned_by_impl(const TensorObject* object) {
   return object->tensor.defined() && object->tensor.impl()->py_slot().owned_by_impl;
 }
 
-// Gives a tensor to an object that has none, or one without a count.
+// Sets the tensor of an object without releasing the previous one, which has no count.
 void set_tensor(PyObject* self, Tensor tensor) {
   new (&object_of(self)->tensor) Tensor(std::move(tensor));
 }
@@ -90,12 +90,12 @@ bool handed_to_impl(PyObject* self) {
   impl->py_slot().owned_by_impl = true;
   Py_SET_REFCNT(self, 1);
   const Tensor let_go = std::move(object->tensor);
-  // gc.get_objects and weak references still find the object.
+  // The object stays usable: gc.get_objects and weak references still return it.
   set_tensor(self, Tensor(c10::intrusive_ptr<c10::TensorImpl>::adopt(impl)));
   return true;
 }
 
-// An object that others found outlives its impl as an empty tensor.
+// Makes an object that is still referenced an empty tensor when its impl is destroyed.
 void outlive_impl(PyObject* self) {
   try {
     set_tensor(self, empty_tensor({0}, default_dtype()));

@@ -435,7 +435,7 @@ def test_long_graphs_do_not_slow_the_collector_down():
 
 
 class Tagged(fb.nn.Parameter):
-    """A class of its own keeps the object of a parameter alive with its tensor."""
+    """A parameter of a subclass: its Python object lives as long as its tensor."""
 
 
 def kept_by_a_graph():

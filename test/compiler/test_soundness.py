@@ -298,7 +298,7 @@ def doubled(x):
 
 
 def test_new_frames_are_not_taken_for_those_that_returned():
-    """Python gives new frames and iterators the addresses of those that are gone."""
+    """Python reuses the addresses of freed frames and iterators."""
 
     def filtered(x):
         found = [t for t in _samples.flat(doubled(x)) if _samples.is_tensor(t)]

@@ -144,7 +144,7 @@ def train(package, folder):
 
 
 def trained(package, folder):
-    """What `train` writes in a process of its own: categories count all parameters of a process."""
+    """Return what `train` writes in its own process: the categories count all parameters of one."""
     folder.mkdir()
     places = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, __file__, package, str(folder)], env=places, check=True, timeout=120)

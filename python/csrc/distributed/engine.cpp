@@ -43,7 +43,7 @@ struct Departure {
   std::string why;
 };
 
-// Signals are for the threads of Python.
+// Starts a thread that receives no signals, which are left to Python's threads.
 template <typename Function>
 std::thread without_signals(Function run) {
   sigset_t all, previous;

@@ -160,7 +160,7 @@ class Call:
         return self._common_device(first)
 
     def _common_device(self, first: Any) -> Any:
-        """The device of all tensors; those on the CPU that hold one number go with any."""
+        """The device of all tensors; CPU tensors of one number are accepted with any device."""
         found, is_number = first, _is_number(self.fakes[0])
         for f in self.fakes[1:]:
             device = f.device

@@ -229,7 +229,7 @@ class FakeCopyMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Make fake what copies call."""
+        """Return fakes of the tensors that copies create."""
         kwargs = kwargs or {}
         if func is Tensor.clone:
             return func(self.fake_mode.from_tensor(args[0]), **kwargs)

@@ -67,7 +67,7 @@ class Page:
 
     def show_code(self, code: types.CodeType, marked: str) -> None:
         """Show a function's source; the line of a position such as ``file.py:3 in f`` is marked."""
-        if code.co_filename == "<string>":  # Python 3.13 has the text of ``python -c`` under this name
+        if code.co_filename == "<string>":  # Python 3.13 stores the text of ``python -c`` under this name
             return
         try:
             lines, first = inspect.getsourcelines(code)

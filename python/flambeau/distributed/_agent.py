@@ -70,7 +70,7 @@ class Failed(Exception):
     """Processes have failed, and no restart is left.
 
     Args:
-        workers: the processes of this machine that failed, the first first.
+        workers: the processes of this machine that failed, in the order of their ends.
     """
 
     def __init__(self, workers: Sequence[Worker]) -> None:
@@ -256,7 +256,7 @@ def _signals(names: Sequence[str]) -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         for name in names:
-            signal.signal(getattr(signal, name), signal.SIG_IGN)  # once is enough
+            signal.signal(getattr(signal, name), signal.SIG_IGN)  # the processes are being ended already
         raise Stopped(number)
 
     before = {name: signal.signal(getattr(signal, name), stop) for name in names}

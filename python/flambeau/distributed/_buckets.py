@@ -201,7 +201,7 @@ class Buckets:
                     self._give(parameter)
 
     def _take_result(self, bucket: GradBucket, result: Any) -> None:
-        """Copy what a hook's future has to the place that the parameters' views show."""
+        """Copy the result of a hook's future to the memory of the parameters' views."""
         value = result[0] if isinstance(result, list | tuple) else result
         own = self._views[id(bucket.parameters()[0])]
         if value.data_ptr() == own.data_ptr():

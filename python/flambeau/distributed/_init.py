@@ -202,7 +202,7 @@ def init_process_group(
     limit = seconds_of(default_pg_timeout if timeout is None else timeout, name)
     chosen = _chosen(backend, name)
     if chosen in _SERVED and _expected_size(init_method, world_size) != 1:
-        _job.open_engine()  # its absence is an error before the others are waited for
+        _job.open_engine()  # raises an error if it is missing, before waiting for the others
     store, rank, world_size = _find(store, init_method, rank, world_size, limit)
     if not 0 <= rank < world_size:
         raise ValueError(f"{name}: expected a rank from 0 to {world_size - 1}, got {rank}")

@@ -164,8 +164,9 @@ def _start(engine: ModuleType, store: Store, rank: int, size: int, timeout: time
 
 
 def _unlink_segments() -> None:
-    """Remove the names of MPI's shared memory, which all processes have opened: it then ends with the last
-    of them.
+    """Remove the names of MPI's shared memory, which all processes have opened.
+
+    The system frees the memory when the last process ends.
 
     MPI removes them when it is finalised, which killed processes do not do.
     """

@@ -87,7 +87,7 @@ def _serve(manager: _Manager, requests: socket.socket) -> None:
             try:
                 answer = manager.answer(line.rstrip("\n"))
             except (DistError, OSError):
-                return  # the store has ended: MPI hears of it by the end of the socket
+                return  # the store has ended; MPI notices that its socket is closed
             if answer is not None:
                 requests.sendall(f"{answer}\n".encode())
 

@@ -217,7 +217,7 @@ class Server(threading.Thread):
         connection.outgoing += answer
 
     def _end_waits(self) -> None:
-        """Answer the waits whose keys are there or whose time has passed."""
+        """Answer the waits whose keys exist or whose time is over."""
         now = time.monotonic()
         for connection in list(self._waiting):
             there = self._table.check(*(connection.waits_for or ()))

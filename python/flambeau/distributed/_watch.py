@@ -1,4 +1,4 @@
-"""Watches the other processes of the job: who ends without a word has died.
+"""Watches the other processes of the job: a process whose connection ends without a goodbye has died.
 
 Each process keeps a connection to rank 0, which tells all others what happens to one of them. A process that
 leaves says so first; a connection that ends otherwise is a death. The first line of a connection holds a
@@ -48,7 +48,7 @@ class _Line:
         return [line.decode("ascii", "replace") for line in lines]
 
     def write(self, text: str) -> None:
-        """Send a line; a connection that takes none has ended or will be seen to."""
+        """Send a line. Errors are ignored: `read` reports a connection that has ended."""
         with contextlib.suppress(OSError):
             self.socket.send(f"{text}\n".encode())
 

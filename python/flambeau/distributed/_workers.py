@@ -152,7 +152,7 @@ class Workers:
         return (folder / f"{name}.log").open("wb")
 
     def failed(self) -> list[Worker]:
-        """Return the processes that have ended with an error, the first first."""
+        """Return the processes that have ended with an error, in the order of their ends."""
         now = time.monotonic()
         for worker in self.workers:
             if not worker.ended and worker.process.poll() is not None:

@@ -76,7 +76,7 @@ class Machine(Instructions):
         self.is_done = False
         self.steps = 0
         self.lazy: dict[tuple[int, int], Origin] = {}
-        self._first_frames = tuple(frames)  # identities of frames and functions stay valid when they return
+        self._first_frames = tuple(frames)  # kept alive: origins are found by the ids of frames and functions
         if not is_native:
             self._place_origins()
 

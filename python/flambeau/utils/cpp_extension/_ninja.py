@@ -28,7 +28,9 @@ class Plan:
     folder: Path
     is_module: bool  # a Python module
     is_executable: bool
-    source_flags: tuple[tuple[str, ...], ...] = ()  # further ones of each source; none: there are none
+    source_flags: tuple[
+        tuple[str, ...], ...
+    ] = ()  # additional flags of each source; empty if no source has any
     precompiled: tuple[Path, str] | None = None  # a folder, and the header that is there in compiled form
 
     @property

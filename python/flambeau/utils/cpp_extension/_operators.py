@@ -32,7 +32,7 @@ class Generated:
     folder: Path
     sources: tuple[str, ...]
     flags: tuple[str, ...]
-    source_flags: tuple[tuple[str, ...], ...]  # one for each source
+    source_flags: tuple[tuple[str, ...], ...]  # of each source
 
     @property
     def python_files(self) -> tuple[Path, ...]:

@@ -23,7 +23,7 @@ CATEGORIES = {
     "complex": ["complex64", "complex128", "complex32"],
 }
 CATEGORY_OF = {name: category for category, names in CATEGORIES.items() for name in names}
-NUMPY_LACKS = {"bfloat16": np.float32, "complex32": np.complex64}  # and what holds their values
+NUMPY_LACKS = {"bfloat16": np.float32, "complex32": np.complex64}  # -> the dtype that holds their values
 MAIN = {"bool": "bool", "integral": "int64", "floating": "float32", "complex": "complex64"}
 
 
@@ -35,7 +35,7 @@ class Shape:
     sizes: tuple[int, ...]
     below: int = 0
     steps: tuple[Callable[[Any], Any], ...] = ()
-    kind_of_matrix: str = ""  # hermitian or triangular: it stays so where derivatives are tested
+    kind_of_matrix: str = ""  # hermitian or triangular; tests of derivatives keep the kind
 
     def _then(self, step: Callable[[Any], Any]) -> Shape:
         return replace(self, steps=(*self.steps, step))
