@@ -69,7 +69,7 @@ def differences(found: Any, expected: Any, dtype: str) -> str:
 
 # What the core refuses on every device but the CPU.
 HOST_ONLY = (
-    "sparse tensors are on the CPU only",
+    "expected sparse tensors on the CPU",
     "sections or indices on the CPU",
     "int64 elements on the CPU",
 )
