@@ -22,13 +22,31 @@ inline namespace FLAMBEAU_VEC_TARGET {
   return madd(p, f, 0.3333333315f);
 }
 
-// e^x; 1 ulp.
+// e^x = value * 2^k. The low bits of `shifted` are k.
+struct ExpLanes {
+  Lanes value;
+  Lanes shifted;
+};
+[[gnu::always_inline]] inline ExpLanes exp_parts(Lanes x) {
+  using F = Format<float>;
+  const Lanes shifted = madd(x, kLog2e<float>, F::kRound);
+  const Lanes k = shifted - F::kRound;
+  const Lanes r = madd(k, -F::kLn2Low, madd(k, -F::kLn2High, x));
+  return {1.0f + madd(exp_tail(r) * r, r, r), shifted};
+}
+
+// e^x; 1 ulp. Where there is no instruction that scales and all results are normal numbers, one sum
+// of integers scales them.
 [[gnu::always_inline]] inline Lanes exp(Lanes x) {
   using F = Format<float>;
-  const Lanes bounded = at_most(at_least(x, F::kExpLow), F::kExpHigh);
-  const Lanes k = madd(bounded, kLog2e<float>, F::kRound) - F::kRound;
-  const Lanes r = madd(k, -F::kLn2Low, madd(k, -F::kLn2High, bounded));
-  return scale(1.0f + madd(exp_tail(r) * r, r, r), k);
+#ifndef __AVX512F__
+  if (!any_not_less(abs(x), -F::kExpNormalLow)) [[likely]] {
+    const ExpLanes p = exp_parts(x);
+    return from_bits(bits_of(p.value) + (bits_of(p.shifted) << F::kMantissa));
+  }
+#endif
+  const ExpLanes p = exp_parts(at_most(at_least(x, F::kExpLow), F::kExpHigh));
+  return scale(p.value, p.shifted - F::kRound);
 }
 
 // Natural logarithm; 1 ulp. The exponents of 0 and infinity are the results there.
@@ -57,7 +75,7 @@ inline namespace FLAMBEAU_VEC_TARGET {
 [[gnu::always_inline]] inline Lanes erfinv(Lanes x) {
   const Lanes w = -log((1.0f - x) * (1.0f + x));
   Lanes p = erfinv_center(w - 2.5f);
-  if (not_less(w, 5.0f) != 0) [[unlikely]] {
+  if (any_not_less(w, 5.0f)) [[unlikely]] {
     const Lanes tail = erfinv_tail(sqrt(w) - 3.0f);
     p = w < 5.0f ? p : w < __builtin_inff() ? tail : w;
   }

@@ -1,6 +1,6 @@
 // Functions of Lanes: error bounds in ulps against the C library in double over all magnitudes,
-// special values, and parts of vectors. Compiled once per instruction set; only that of AVX-512 has
-// Lanes.
+// special values, neighbours, and parts of vectors. Compiled once per instruction set; those of
+// AVX2 and AVX-512 have Lanes.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -95,6 +95,27 @@ TEST_PER_ISA(lanes_special_values) {
   EXPECT(one(1, erfinv_lanes) == kInfinity && one(-1, erfinv_lanes) == -kInfinity &&
          std::isnan(one(1.5f, erfinv_lanes)) && std::isnan(one(-kInfinity, erfinv_lanes)) &&
          std::isnan(one(kNan, erfinv_lanes)) && std::signbit(one(-0.0f, erfinv_lanes)));
+}
+
+// The result of a lane depends on no other lane: vectors of ordinary numbers may take a shorter
+// way.
+TEST_PER_ISA(lanes_do_not_depend_on_neighbours) {
+  const float odd[] = {0,          -0.0f, 1e-45f, -1e-45f, 1e-39f, kInfinity,
+                       -kInfinity, kNan,  100,    -100,    -2};
+  const auto check = [&](const auto& function) {
+    for (int i = 0; i < 4000; ++i) {
+      const float x = 0.011f * static_cast<float>(i) - 20;
+      const float alone = one(x, function);
+      std::vector<float> among(static_cast<size_t>(vec::kLanes), x);
+      among[static_cast<size_t>(i + 1) % among.size()] = odd[i % 11];
+      const float beside = run(among, function)[static_cast<size_t>(i) % among.size()];
+      EXPECT(__builtin_bit_cast(int32_t, alone) == __builtin_bit_cast(int32_t, beside));
+    }
+  };
+  check(exp_lanes);
+  check(log_lanes);
+  check(tanh_lanes);
+  check(erfinv_lanes);
 }
 
 // A part of a vector gives what a whole one does, and neither reads nor writes beside it.
