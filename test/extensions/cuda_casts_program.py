@@ -17,9 +17,9 @@ from flambeau.utils import cpp_extension
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from parity.checks import seed_all
+from parity.database import op_db
 from parity.twin import to_flambeau, twin
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_map
 
 DEVICE = "sealed"

@@ -7,10 +7,10 @@ import warnings
 from typing import Any
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 from workers import serve
 
 from . import batches, checks, derivatives, functionalised, wrong_calls
+from .database import op_db
 
 
 def _verdicts(op: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from oracle import pytorch
 torch = pytorch()
 
 from parity.checks import seed_all  # noqa: E402
+from parity.database import op_db  # noqa: E402
 from parity.twin import to_flambeau, twin  # noqa: E402
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 # The dtypes of samples by the dtype of the region.
 REGIONS = {"bfloat16": ("float32", "bfloat16", "float16", "float64"), "float16": ("float32", "float16")}
