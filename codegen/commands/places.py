@@ -122,6 +122,7 @@ def _mentions(operators: list[Operator]) -> Iterator[Place]:
     words = sorted({n.replace(".", "_") for n in names} | set(names), key=len, reverse=True)
     if not words or not output.is_dir():
         return
+    shortest = [w for w in words if not any(other in w for other in words if other != w)]
     any_of = f"(?:{'|'.join(map(re.escape, words))})"
     # Namespaces of C++ and arguments may have an operator's name: schemas and calls, members of `ops`
     # and quoted names are meant, but no quoted name that opens the row of an argument.
@@ -130,7 +131,8 @@ def _mentions(operators: list[Operator]) -> Iterator[Place]:
         if path.startswith(".") or path in ("MANIFEST", "README.md"):
             continue
         text = (output / path).read_text(encoding="utf-8")
-        match = pattern.search(text)
+        # Searching for plain words first is faster: the pattern is tried at every character of a file.
+        match = pattern.search(text) if any(word in text for word in shortest) else None
         if match:
             line = text.count("\n", 0, match.start()) + 1
             yield Place(f"torchgen_out/{path}", line, "generated")

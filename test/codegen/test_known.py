@@ -39,13 +39,19 @@ def root(tmp_path: Path) -> Path:
 
 
 def assert_same(root: Path) -> Read:
-    """Both answers are the same, also of a run that has just remembered what it found out."""
+    """Both answers are the same, also of a run after one that has remembered more."""
     memory = root.parent / "memory"
     plain = check(root, None)
+    before = remembered(memory)
     recalled = check(root, memory)
     assert messages(recalled) == messages(plain)
-    assert messages(check(root, memory)) == messages(plain)
+    if remembered(memory) != before:
+        assert messages(check(root, memory)) == messages(plain)
     return recalled
+
+
+def remembered(memory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in memory.iterdir()}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.name)
