@@ -154,6 +154,8 @@ OTHER_PACKAGES = (
     "autograd.profiler",
     "autograd.profiler_util",
     "distributed",
+    "distributed.algorithms",
+    "distributed.optim",
 )
 
 

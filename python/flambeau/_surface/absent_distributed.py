@@ -6,9 +6,10 @@ from __future__ import annotations
 TABLES = {
     "flambeau lacks this part of distributed training": """
 distributed._unbuilt
-  class DeviceMesh Logger ProcessGroupGloo Reducer
+  class DeviceMesh DistributedOptimizer Logger ProcessGroupGloo Reducer
   enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
-  def breakpoint get_default_backend_for_device init_device_mesh record_comm shrink_group split_group
+  def as_functional_optim breakpoint get_default_backend_for_device init_device_mesh record_comm shrink_group
+      split_group
 distributed.device_mesh
   class C10dBackend
   from DeviceMesh=distributed GroupName=distributed ProcessGroup=distributed get_backend=distributed
@@ -16,10 +17,6 @@ distributed.device_mesh
       is_available=distributed is_initialized=distributed
       init_device_mesh=distributed init_process_group=distributed new_group=distributed
       split_group=distributed
-distributed.algorithms
-  class Join JoinHook Joinable
-distributed.algorithms.join
-  from Join=distributed.algorithms JoinHook=distributed.algorithms Joinable=distributed.algorithms
 distributed.algorithms.ddp_comm_hooks
   enum DDPCommHookType ALLREDUCE FP16_COMPRESS BF16_COMPRESS QUANTIZE_PER_TENSOR QUANTIZE_PER_CHANNEL
       POWER_SGD POWER_SGD_RANK2 BATCHED_POWER_SGD BATCHED_POWER_SGD_RANK2 NOOP
@@ -277,9 +274,6 @@ distributed.nn.functional
   from ReduceOp=distributed all_gather=distributed.nn all_reduce=distributed.nn all_to_all=distributed.nn
       all_to_all_single=distributed.nn broadcast=distributed.nn gather=distributed.nn group=distributed
       reduce=distributed.nn reduce_scatter=distributed.nn scatter=distributed.nn
-distributed.optim
-  class DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer
-  def as_functional_optim
 distributed.pipelining
   class Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
       ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble

@@ -108,6 +108,7 @@ class Buckets:
         names: Sequence[str],
     ) -> None:
         self._group, self._as_views = group, as_views
+        self.divisor = group.size()
         parts = list(divided(parameters, limit))
         last = len(parts) - 1
         self.buckets = [GradBucket(i, part, i == last) for i, part in enumerate(parts)]
@@ -154,12 +155,30 @@ class Buckets:
             bucket._missing, bucket._work = len(bucket.parameters()), None
         if unused is not None:
             left_out = {id(p) for p in unused}
-            used = [0 if id(p) in left_out else 1 for p in self._parameters]
-            self._used_anywhere = flambeau.tensor(used, dtype=flambeau.int32)
-            self._used_work = self._group.allreduce([self._used_anywhere], AllreduceOptions(ReduceOp.MAX))
+            self._tell_used([0 if id(p) in left_out else 1 for p in self._parameters])
             for parameter in self._parameters:
                 if id(parameter) in left_out:
                     self._ready(parameter)
+
+    def _tell_used(self, used: list[int]) -> None:
+        """Start to find out which parameters are used by any process."""
+        self._used_anywhere = flambeau.tensor(used, dtype=flambeau.int32)
+        self._used_work = self._group.allreduce([self._used_anywhere], AllreduceOptions(ReduceOp.MAX))
+
+    def take_part(self, finds_unused: bool) -> None:
+        """Reduce gradients of zero with those of a backward pass of the other processes.
+
+        Args:
+            finds_unused: whether the others tell which parameters they use.
+        """
+        self._seen.clear()
+        self._used_work = None
+        if finds_unused:
+            self._tell_used([0] * len(self._parameters))
+        for bucket in self.buckets:
+            bucket.buffer().zero_()
+            self._start(bucket)
+        self._finish()
 
     def _ready(self, parameter: Tensor) -> None:
         """Take the gradient of a parameter; the last one of a bucket starts its reduction."""
@@ -184,7 +203,7 @@ class Buckets:
         if self._hook is not None:
             bucket._work = self._hook(self._state, bucket)
             return
-        bucket.buffer().mul_(1.0 / self._group.size())
+        bucket.buffer().mul_(1.0 / self.divisor)
         bucket._work = self._group.allreduce([bucket.buffer()], AllreduceOptions())
 
     def _finish(self) -> None:

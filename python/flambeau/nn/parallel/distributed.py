@@ -94,10 +94,12 @@ class DistributedDataParallel(Module):
         self.require_backward_grad_sync = True
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self._hook: tuple[Any, Any] | None = None
+        self._join_config: Any = None  # distributed.algorithms.Join sets it
+        self._divides_by_initial_size = True
         self._trained()
         if init_sync:
             self._compare()
-            self._copy_from_first([t for _, t in self._kept()])
+            self._copy_from([t for _, t in self._kept()], 0)
         self._make_buckets()
 
     def _trained(self) -> list[tuple[str, Tensor]]:
@@ -140,8 +142,8 @@ class DistributedDataParallel(Module):
                     f"{own} in rank {self.process_group.rank()} and {other} in rank {rank}"
                 )
 
-    def _copy_from_first(self, tensors: list[Tensor]) -> None:
-        """Copy tensors of the process of rank 0 to all, those of one dtype together."""
+    def _copy_from(self, tensors: list[Tensor], source: int) -> None:
+        """Copy tensors of the process of one rank to all, those of one dtype together."""
         from flambeau.distributed._collectives import broadcast
 
         by_dtype: dict[Any, list[Tensor]] = {}
@@ -150,18 +152,27 @@ class DistributedDataParallel(Module):
         with flambeau.no_grad():
             for same in by_dtype.values():
                 flat = flambeau.cat([t.detach().reshape(-1) for t in same])
-                broadcast(flat, group=self.process_group, group_src=0)
-                if self.process_group.rank() == 0:
+                broadcast(flat, group=self.process_group, group_src=source)
+                if self.process_group.rank() == source:
                     continue
                 for tensor, part in zip(same, flat.split([t.numel() for t in same]), strict=True):
                     tensor.detach().copy_(part.view(tensor.shape))
 
+    def _buffers_to_copy(self) -> list[Tensor]:
+        return [b for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore]
+
+    def _copy_buffers(self, source: int) -> None:
+        self._copy_from(self._buffers_to_copy(), source)
+
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the layer, and expect backward unless in `no_sync`."""
+        from flambeau.distributed._joined_passes import begin_pass
+
         syncs = flambeau.is_grad_enabled() and self.require_backward_grad_sync
-        buffers = [b for n, b in self.module.named_buffers() if n not in self.parameters_to_ignore]
-        if self.require_backward_grad_sync and self.broadcast_buffers and buffers:
-            self._copy_from_first(buffers)
+        copies = self.require_backward_grad_sync and self.broadcast_buffers and bool(self._buffers_to_copy())
+        source, self._buckets.divisor = begin_pass(self, syncs, copies)
+        if copies:
+            self._copy_buffers(source)
         output = self.module(*inputs, **kwargs)
         if syncs:
             self._buckets.prepare(self._unused(output))
@@ -187,6 +198,56 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Any:
+        """Allow the processes different numbers of batches within the block.
+
+        A process that leaves the block takes part in the passes of the others, with gradients of zero. At the
+        end all processes have the parameters and buffers of one that ran the most passes. Within the block,
+        buffers are copied from the highest rank that has batches.
+
+        Args:
+            divide_by_initial_world_size: whether gradients are divided by the number of all processes; False:
+                of those that have batches.
+            enable: False: the block has no effect.
+            throw_on_early_termination: whether all processes raise RuntimeError as soon as one has no further
+                batch.
+        Returns: a `distributed.algorithms.Join`, to be used in a ``with`` statement.
+        """
+        from flambeau.distributed.algorithms.join import Join
+
+        return Join(
+            [self],
+            enable,
+            throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        )
+
+    def join_hook(self, **kwargs: Any) -> Any:
+        """Return what `distributed.algorithms.Join` runs in a process without further batches.
+
+        Args:
+            **kwargs: ``divide_by_initial_world_size``, as in `join`; other names have no effect.
+        """
+        from flambeau.distributed._joined_passes import DataParallelJoinHook
+
+        self._divides_by_initial_size = kwargs.get("divide_by_initial_world_size", True)
+        return DataParallelJoinHook(self)
+
+    @property
+    def join_device(self) -> flambeau.device:
+        """The device of the layer."""
+        return flambeau.device("cpu")
+
+    @property
+    def join_process_group(self) -> Any:
+        """The processes."""
+        return self.process_group
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
         """Let a function reduce the buckets in place of the average.
