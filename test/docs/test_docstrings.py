@@ -155,6 +155,12 @@ OTHER_PACKAGES = (
     "autograd.profiler_util",
     "distributed",
     "distributed.algorithms",
+    "distributed.algorithms.ddp_comm_hooks",
+    "distributed.algorithms.ddp_comm_hooks.debugging_hooks",
+    "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook",
+    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook",
+    "distributed.algorithms.model_averaging.averagers",
+    "distributed.algorithms.model_averaging.utils",
     "distributed.optim",
 )
 

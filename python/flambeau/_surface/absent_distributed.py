@@ -17,23 +17,10 @@ distributed.device_mesh
       is_available=distributed is_initialized=distributed
       init_device_mesh=distributed init_process_group=distributed new_group=distributed
       split_group=distributed
-distributed.algorithms.ddp_comm_hooks
-  enum DDPCommHookType ALLREDUCE FP16_COMPRESS BF16_COMPRESS QUANTIZE_PER_TENSOR QUANTIZE_PER_CHANNEL
-      POWER_SGD POWER_SGD_RANK2 BATCHED_POWER_SGD BATCHED_POWER_SGD_RANK2 NOOP
-  def register_ddp_comm_hook
 distributed.algorithms.ddp_comm_hooks.default_hooks
   from allreduce_hook=distributed._comm_hooks bf16_compress_hook=distributed._comm_hooks
       bf16_compress_wrapper=distributed._comm_hooks fp16_compress_hook=distributed._comm_hooks
       fp16_compress_wrapper=distributed._comm_hooks
-distributed.algorithms.ddp_comm_hooks.powerSGD_hook
-  class PowerSGDState
-  def batched_powerSGD_hook powerSGD_hook
-distributed.algorithms.ddp_comm_hooks.post_localSGD_hook
-  class PostLocalSGDState
-  def post_localSGD_hook
-distributed.algorithms.model_averaging
-distributed.algorithms.model_averaging.averagers
-  class ModelAverager PeriodicModelAverager
 distributed.algorithms._checkpoint
 distributed.algorithms._checkpoint.checkpoint_wrapper
   class ActivationWrapper CheckpointWrapper OffloadWrapper

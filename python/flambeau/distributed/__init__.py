@@ -5,6 +5,7 @@ from __future__ import annotations
 from flambeau._loading.lazy import attributes
 from flambeau.distributed._backend import Backend, BackendConfig
 from flambeau.distributed._buckets import GradBucket
+from flambeau.distributed._coalescing import coalescing_manager as _coalescing_manager
 from flambeau.distributed._collectives import (
     all_gather,
     all_gather_coalesced,

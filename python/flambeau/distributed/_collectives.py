@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from flambeau import Tensor
-from flambeau.distributed import _checks
+from flambeau.distributed import _checks, _coalescing
 from flambeau.distributed._groups import member_of
 from flambeau.distributed._process_group import ProcessGroup
 from flambeau.distributed._reductions import (
@@ -89,7 +89,10 @@ def all_reduce(
     found = member_of(group, "all_reduce")
     if found is None:
         return None
-    opts = AllreduceOptions(_checks.op("all_reduce", op, tensor), asyncOp=async_op)
+    reduction = _checks.op("all_reduce", op, tensor)
+    if _coalescing.takes("all_reduce", found, tensor, tensor, reduction):
+        return None
+    opts = AllreduceOptions(reduction, asyncOp=async_op)
     return _checks.ended(found.allreduce([tensor], opts), async_op)
 
 
@@ -241,6 +244,8 @@ def all_gather_into_tensor(
     if found is None:
         return None
     _checks.elements(name, "an output tensor", output_tensor, input_tensor.numel() * found.size())
+    if _coalescing.takes(name, found, output_tensor, input_tensor, None):
+        return None
     opts = AllgatherOptions(asyncOp=async_op)
     return _checks.ended(found._allgather_base(output_tensor, input_tensor, opts), async_op)
 
@@ -452,7 +457,10 @@ def reduce_scatter_tensor(
     if found is None:
         return None
     _checks.elements(name, "an input tensor", input, output.numel() * found.size())
-    opts = ReduceScatterOptions(_checks.op(name, op, input), asyncOp=async_op)
+    reduction = _checks.op(name, op, input)
+    if _coalescing.takes(name, found, output, input, reduction):
+        return None
+    opts = ReduceScatterOptions(reduction, asyncOp=async_op)
     return _checks.ended(found._reduce_scatter_base(output, input, opts), async_op)
 
 

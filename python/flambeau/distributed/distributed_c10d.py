@@ -6,6 +6,8 @@ from typing import Any
 
 from flambeau._loading.lazy import attributes
 from flambeau.distributed import *  # noqa: F403
+from flambeau.distributed._coalescing import CoalescingManager as _CoalescingManager  # noqa: F401
+from flambeau.distributed._coalescing import coalescing_manager as _coalescing_manager  # noqa: F401
 from flambeau.distributed._groups import NON_GROUP_MEMBER, default_group, world
 from flambeau.distributed._process_group import ProcessGroup
 from flambeau.distributed._store import Store

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flambeau._loading.lazy import attributes
+from flambeau.distributed.optim.post_localSGD_optimizer import PostLocalSGDOptimizer
 from flambeau.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
-__all__ = ["ZeroRedundancyOptimizer"]
+__all__ = ["PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
 _UNBUILT = ("DistributedOptimizer", "as_functional_optim")
 
