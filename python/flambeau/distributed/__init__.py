@@ -35,6 +35,7 @@ from flambeau.distributed._errors import (
     QueueEmptyError,
 )
 from flambeau.distributed._file_store import FileStore
+from flambeau.distributed._flight_recorder import dump as _dump_flight_record
 from flambeau.distributed._groups import (
     GroupMember,
     GroupName,

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from flambeau.distributed import _job
+from flambeau.distributed import _job, _watched_group
 from flambeau.distributed._backend import Backend, BackendConfig
 from flambeau.distributed._engine_group import EngineGroup
 from flambeau.distributed._groups import NON_GROUP_MEMBER, all_groups, default_group, seconds_of, world
 from flambeau.distributed._process_group import ProcessGroup
 from flambeau.distributed._store import PrefixStore, Store
 from flambeau.distributed._tcp_store import TCPStore
+from flambeau.distributed._watched_group import WatchedGroup
 from flambeau.distributed.constants import default_pg_timeout
 from flambeau.distributed.rendezvous import rendezvous
 
@@ -86,7 +87,8 @@ def _make(
             tag = zlib.crc32(group_name.encode()) & 0x3FFF
             patience = timeout if world.default_pg is None else max(timeout, world.default_pg.default_timeout)
             communicator = job.engine.create(list(ranks), tag, patience.total_seconds())
-        made = EngineGroup(mine, size, communicator, timeout)
+        kind = WatchedGroup if _watched_group.is_wanted() else EngineGroup
+        made = kind(mine, size, communicator, timeout)
         if backend == Backend.GLOO and backend not in _said and rank == 0:
             _said.add(backend)
             _log.info("the backend gloo is served by MPI, as mpi is")

@@ -71,6 +71,7 @@ class Watch:
         self._selector = selectors.DefaultSelector()
         self._lines: dict[int, _Line] = {}
         self._secret = ""
+        self.gone: dict[int, str] = {}  # rank -> what happened to it
         if rank == 0:
             self._listen(store, host)
         else:
@@ -154,6 +155,7 @@ class Watch:
     def _note(self, rank: int, how: str) -> None:
         texts = {"died": "has died", "failed": "has ended with an error", "left": "has ended"}
         grace = LEFT_GRACE if how == "left" else DIED_GRACE
+        self.gone[rank] = texts.get(how, how)
         self._departed(rank, grace, f"expected an answer of rank {rank}, which {texts.get(how, how)}")
 
     def leave(self) -> None:
