@@ -3,7 +3,8 @@
 The projections of all inputs of a layer are one matrix product; what is left per step is one product with the
 hidden state, which adds to the projection, and one or two pointwise operators. The hidden weight is
 transposed in memory once per layer, so that no step has to. The steps of a padded LSTM layer in float32 or
-float64 without projections are one operator, `_lstm`.
+float64 without projections are one operator, `_lstm`, which autocast on the CPU casts; the operators of
+single steps promote instead.
 
 In Python because a layer takes its cell as a function, and because padded and packed sequences are told apart
 by the types of the first arguments. Calls `linear`, `addmm`, `matmul`, `_lstm`, `_lstm_state`,
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import _C
-from flambeau._C import Tensor
+from flambeau._C import Tensor, dtype
 from flambeau._operators import casts
 
 __all__ = ["gru", "lstm", "rnn_relu", "rnn_tanh"]
@@ -79,7 +80,8 @@ def _run(
     ):  # whose hidden bias is scaled by the reset gate
         b_ih, b_hh = b_ih + b_hh, None
     gates = _linear(x, w_ih, b_ih)
-    if cell is _lstm_step and sizes is None and projection is None and _is_one_operator(gates, state, w_hh):
+    is_padded_lstm = cell is _lstm_step and sizes is None and projection is None
+    if is_padded_lstm and _is_one_operator(x, gates, state, w_hh):
         return _lstm_steps(gates, state, w_hh, reverse)
     transposed = w_hh.t().contiguous()
     steps = list(gates.unbind(0) if sizes is None else gates.split(list(sizes)))
@@ -104,16 +106,31 @@ def _run(
     return (_ops.stack(outputs, 0) if sizes is None else _ops.cat(outputs, 0)), state
 
 
-def _is_one_operator(gates: Tensor, state: State, weight: Tensor) -> bool:
+def _is_one_operator(x: Tensor, gates: Tensor, state: State, weight: Tensor) -> bool:
     """Whether `_lstm` takes a sequence of these sums; the operators of single steps report other ones."""
-    if gates.ndim != 3 or len(state) != 2 or gates.dtype not in (_C.float32, _C.float64):
+    if gates.ndim != 3 or len(state) != 2:
         return False
     steps, batch, width = gates.shape
-    return (
+    fits = (
         steps > 0
         and weight.shape == (width, width // 4)
         and all(s.shape == (batch, width // 4) for s in state)
-        and all(t.dtype == gates.dtype and t.device == gates.device for t in (*state, weight))
+        and all(t.device == gates.device for t in (*state, weight))
+    )
+    dtypes = {gates.dtype, weight.dtype, *(s.dtype for s in state)}
+    return fits and (dtypes in ({_C.float32}, {_C.float64}) or _casts_sequence(x, dtypes - {gates.dtype}))
+
+
+def _casts_sequence(x: Tensor, dtypes: set[dtype]) -> bool:
+    """Whether autocast casts the state and the weight of an LSTM as it has cast the sums of a layer's input.
+
+    As in PyTorch, where this is the layer of a library, which takes neither float16 nor empty inputs.
+    """
+    return (
+        x.is_cpu
+        and _C.is_autocast_enabled("cpu")
+        and x.numel() > 0
+        and {x.dtype, *dtypes} <= {_C.float32, _C.bfloat16}
     )
 
 

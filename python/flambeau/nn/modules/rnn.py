@@ -30,6 +30,12 @@ def _permuted(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor,
     return states if order is None else tuple(s.index_select(1, order) for s in states)
 
 
+def _casts(x: Tensor) -> bool:
+    """Whether autocast is on for the input's device, where operators cast inputs of other dtypes."""
+    kind = x.device.type
+    return flambeau.amp.is_autocast_available(kind) and flambeau.is_autocast_enabled(kind)
+
+
 def _replaced(seen: Any, weight: Any) -> bool:
     return seen is not None and weight is not None and seen() is not weight
 
@@ -214,7 +220,7 @@ class RNNBase(Module):
 
     def _check_input(self, x: Tensor) -> None:
         kept = self._flat_weights[0].dtype
-        if x.dtype != kept:
+        if x.dtype != kept and not _casts(x):
             raise ValueError(f"RNN: expected input of dtype {kept}, got {x.dtype}")
         if x.size(-1) != self.input_size:
             raise RuntimeError(

@@ -1,0 +1,155 @@
+"""Recurrent layers in regions of autocast on the CPU: dtypes, values and gradients, as in PyTorch."""
+
+from __future__ import annotations
+
+import flambeau as fb
+import pytest
+from oracle import pytorch
+from side_by_side import numbers, same
+
+LAYERS = ["LSTM", "GRU", "RNN"]
+OPTIONS = {
+    "plain": {},
+    "no bias": {"bias": False},
+    "deep": {"num_layers": 2, "bidirectional": True},
+    "dropout": {"num_layers": 2, "dropout": 0.5},
+    "batch first": {"batch_first": True},
+}
+
+
+def dtypes(value):
+    """The names of all dtypes of a result."""
+    if hasattr(value, "data") and hasattr(value, "batch_sizes"):
+        return dtypes(value.data)
+    if isinstance(value, tuple | list):
+        return [dtypes(part) for part in value]
+    return str(value.dtype).split(".")[-1]
+
+
+def layer(m, kind, *sizes, **options):
+    """A layer whose weights are the same numbers in both frameworks."""
+    made = getattr(m.nn, kind)(*sizes, **options)
+    with m.no_grad():
+        for seed, weight in enumerate(made.parameters()):
+            weight.copy_(m.tensor(numbers(*weight.shape, seed=seed) * 0.3))
+    return made
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("train", [False, True])
+def test_dtypes_of_results(kind, options, grad, train):
+    found = []
+    for m in (fb, pytorch()):
+        made = layer(m, kind, 4, 6, **options).train(train)
+        with m.autocast("cpu", dtype=m.bfloat16), m.set_grad_enabled(grad):
+            found.append(dtypes(made(m.ones(5, 3, 4))))
+    assert found[0] == found[1]
+
+
+INPUTS = {
+    "float32": lambda m, x: x,
+    "bfloat16": lambda m, x: x.bfloat16(),
+    "float16": lambda m, x: x.half(),
+    "one sequence": lambda m, x: x[:, 0],
+    "no sequences": lambda m, x: x[:, :0],
+    "packed": lambda m, x: m.nn.utils.rnn.pack_padded_sequence(x, [5, 4, 2]),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("weights", ["float32", "bfloat16"])
+@pytest.mark.parametrize("given", INPUTS)
+def test_dtypes_of_inputs_and_weights(kind, weights, given):
+    found = []
+    for m in (fb, pytorch()):
+        made = layer(m, kind, 4, 6).to(getattr(m, weights))
+        with m.autocast("cpu", dtype=m.bfloat16):
+            found.append(dtypes(made(INPUTS[given](m, m.ones(5, 3, 4)))))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_float64_stays_and_does_not_mix(kind):
+    for m in (fb, pytorch()):
+        with m.autocast("cpu"):
+            assert set(map(str, _flat(dtypes(layer(m, kind, 4, 6).double()(m.ones(5, 3, 4).double()))))) == {
+                "float64"
+            }
+            with pytest.raises(RuntimeError, match="same dtype"):
+                layer(m, kind, 4, 6)(m.ones(5, 3, 4).double())
+        with pytest.raises((ValueError, RuntimeError), match=r"dtype"):
+            layer(m, kind, 4, 6)(m.ones(5, 3, 4).double())
+
+
+def _flat(names):
+    return [names] if isinstance(names, str) else [n for part in names for n in _flat(part)]
+
+
+@pytest.mark.parametrize("state", [None, "float32", "bfloat16"])
+def test_states_are_cast_too(state):
+    for m in (fb, pytorch()):
+        h = None if state is None else tuple(m.zeros(1, 3, 6, dtype=getattr(m, state)) for _ in range(2))
+        with m.autocast("cpu"):
+            output, (hidden, cell) = layer(m, "LSTM", 4, 6)(m.ones(5, 3, 4), h)
+        assert output.dtype == hidden.dtype == cell.dtype == m.bfloat16
+
+
+def test_projections_run_step_by_step():
+    found = []
+    for m in (fb, pytorch()):
+        with m.autocast("cpu"):
+            found.append(dtypes(layer(m, "LSTM", 4, 6, proj_size=2)(m.ones(5, 3, 4))))
+    assert found[0] == found[1]
+
+
+def test_float16_is_the_dtype_where_the_region_says_so():
+    """PyTorch needs a processor with arithmetic in float16 for this."""
+    with fb.autocast("cpu", dtype=fb.float16):
+        output, (h, c) = layer(fb, "LSTM", 4, 6)(fb.ones(5, 3, 4))
+    assert output.dtype == h.dtype == c.dtype == fb.float16
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_values_and_gradients(kind):
+    """Bound: 2 % of the largest magnitudes, as bfloat16 has 8 bits and both round at other places."""
+
+    def program(m, x):
+        made = layer(m, kind, 4, 6, 2)
+        x.requires_grad_()
+        with m.autocast("cpu", dtype=m.bfloat16):
+            output, final = made(x)
+        total = output.float().square().sum() + sum(s.float().sum() for s in _tensors(final))
+        grads = m.autograd.grad(total, [x, *made.parameters()])
+        assert all(g.dtype == m.float32 for g in grads)
+        return [output.float(), *(g / g.abs().max() for g in grads)]
+
+    same(program, numbers(5, 3, 4), rtol=0, atol=0.03)
+
+
+def _tensors(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+def test_the_region_does_not_reach_later_calls():
+    made = layer(fb, "LSTM", 4, 6)
+    with fb.autocast("cpu"):
+        assert made(fb.ones(5, 3, 4))[0].dtype == fb.bfloat16
+        with fb.autocast("cpu", enabled=False):
+            assert made(fb.ones(5, 3, 4))[0].dtype == fb.float32
+    assert made(fb.ones(5, 3, 4))[0].dtype == fb.float32
+    with pytest.raises(ValueError, match="expected input of dtype .*float32"):
+        made(fb.ones(5, 3, 4).bfloat16())
+
+
+def test_transforms_and_infinite_inputs():
+    made = layer(fb, "LSTM", 4, 6).requires_grad_(False)
+    x = fb.ones(2, 5, 3, 4)
+    with fb.autocast("cpu"):
+        batched = fb.vmap(lambda one: made(one)[0])(x)
+        single = fb.stack([made(one)[0] for one in x])
+        assert batched.dtype == single.dtype == fb.bfloat16
+        assert fb.allclose(batched.float(), single.float(), rtol=0, atol=1e-2)
+        assert made(x[0] * float("nan"))[0].isnan().all()
+        assert made(x[0] * float("inf"))[0].dtype == fb.bfloat16
