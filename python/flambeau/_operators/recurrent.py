@@ -80,8 +80,8 @@ def _run(
     ):  # whose hidden bias is scaled by the reset gate
         b_ih, b_hh = b_ih + b_hh, None
     gates = _linear(x, w_ih, b_ih)
-    is_padded_lstm = cell is _lstm_step and sizes is None and projection is None
-    if is_padded_lstm and _is_one_operator(x, gates, state, w_hh):
+    is_plain = sizes is None and projection is None
+    if cell is _lstm_step and is_plain and _is_one_operator(x, gates, state, w_hh):
         return _lstm_steps(gates, state, w_hh, reverse)
     transposed = w_hh.t().contiguous()
     steps = list(gates.unbind(0) if sizes is None else gates.split(list(sizes)))
