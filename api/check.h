@@ -2,6 +2,7 @@
 // TORCH_CHECK and the macros like it. A message is put together only when the check fails.
 #include <sstream>
 
+#include "api/binding.h"
 #include "api/tensor.h"
 
 namespace flambeau::api {
@@ -35,8 +36,6 @@ std::string check_message(const char* condition, const Parts&... parts) {
 }
 
 void warn(const std::string& message);
-// What `warn` calls; the binding makes Python's warnings of it. Without one: standard error.
-void set_warning_handler(void (*handler)(const std::string& message));
 
 }  // namespace flambeau::api
 

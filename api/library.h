@@ -1,5 +1,6 @@
 #pragma once
 // TORCH_LIBRARY: operators that a program defines, and kernels for them.
+#include "api/binding.h"
 #include "api/boxing.h"
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/defined_operator.h"
@@ -93,8 +94,6 @@ struct LibraryInit {
   LibraryInit(Library::Kind kind, const char* ns, std::optional<DispatchKey> key,
               void (*block)(Library&));
 };
-// What went wrong in blocks since the last call; empty if nothing did.
-std::string take_library_errors();
 void keep_library_error(const char* message);
 
 // --- calls of operators by their name -----------------------------------------------------------

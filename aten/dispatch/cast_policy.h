@@ -1,6 +1,6 @@
 #pragma once
 // What autocast does to the floating point arguments of an operator: generated from the `autocast`
-// field of native_functions.yaml (torchgen_out/aten/cast_policies.cpp).
+// field of native_functions.yaml (torchgen_out/aten/<family>_ops.cpp).
 #include <cstdint>
 #include <span>
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any, TypeVar
 
 from codegen import model
@@ -268,23 +268,28 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def map_children(expr: Expr, function: Callable[[Expr], Expr]) -> Expr:
-    """Return the expression with its direct parts replaced."""
+    """Return the expression with its direct parts replaced; the same object if no part changes."""
+    before = children(expr)
+    if not before:
+        return expr
+    parts = tuple(map(function, before))
+    if all(map(is_, parts, before)):  # most are: a copy costs more than the comparison, and loses its hash
+        return expr
     match expr:
         case model.Prim() | model.Call() | model.Host():
-            return replace(expr, args=tuple(function(arg) for arg in expr.args))
+            return replace(expr, args=parts)
         case model.Prop():
-            return replace(expr, of=function(expr.of))
+            return replace(expr, of=parts[0])
         case model.If():
-            condition, then, other = map(function, (expr.condition, expr.then, expr.other))
-            return replace(expr, condition=condition, then=then, other=other)
+            return replace(expr, condition=parts[0], then=parts[1], other=parts[2])
         case model.Seq():
-            return replace(expr, items=tuple(function(item) for item in expr.items))
+            return replace(expr, items=parts)
         case model.Item():
-            return replace(expr, of=function(expr.of), index=function(expr.index))
+            return replace(expr, of=parts[0], index=parts[1])
         case model.Each():
-            test = None if expr.condition is None else function(expr.condition)
-            lists = tuple(map(function, expr.lists))
-            return replace(expr, lists=lists, condition=test, item=function(expr.item))
+            count = len(expr.lists)
+            test = None if expr.condition is None else parts[count]
+            return replace(expr, lists=parts[:count], condition=test, item=parts[-1])
         case _:
             return expr
 

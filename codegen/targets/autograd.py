@@ -6,24 +6,27 @@ below. Gradients come out in the shape that the formula gives: the engine fits e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from codegen.deriving import slots
 from codegen.deriving.parts import parts
 from codegen.deriving.saved import NodePlan, plan_node
 from codegen.language.calls import body_calls
-from codegen.model import Form, FormKind, Model, Operator
+from codegen.model import Form, FormKind, Model
 from codegen.writing import library_spelling
 from codegen.writing.autograd_nodes import NodeDecl, NodeWriter, camel
 from codegen.writing.autograd_wrappers import WrapperDecl, WrapperWriter
 from codegen.writing.render import File, render
 
+# The wrapped forms of an operator by the node that they make.
+_Groups: TypeAlias = Sequence[tuple[NodePlan, list[Form]]]
 
-def _plans(
-    model: Model, operators: Iterable[Operator]
-) -> Iterator[tuple[Operator, list[tuple[NodePlan, list[Form]]]]]:
-    """Group the wrapped forms of each operator by the node that they make."""
-    for op in operators:
+
+def _plans(model: Model) -> dict[str, _Groups]:
+    """Return the groups of each operator that has any, family by family."""
+    plans: dict[str, _Groups] = {}
+    for op in (op for _, operators in slots.families(model) for op in operators):
         groups: dict[tuple[str, ...], tuple[NodePlan, list[Form]]] = {}
         for form in op.forms:
             if not slots.is_wrapped(op, form):
@@ -32,7 +35,8 @@ def _plans(
                 groups[form.numbers] = (plan_node(model, op, slots.functional_form(op, form)), [])
             groups[form.numbers][1].append(form)
         if groups:
-            yield op, list(groups.values())
+            plans[op.name] = tuple(groups.values())
+    return plans
 
 
 def _families(model: Model, plans: Iterable[NodePlan], called: Iterable[str]) -> tuple[str, ...]:
@@ -48,20 +52,22 @@ def _families(model: Model, plans: Iterable[NodePlan], called: Iterable[str]) ->
 _LIMIT = 48
 
 
-def _labels(model: Model) -> dict[str, str]:
+def _labels(model: Model, plans: Mapping[str, _Groups]) -> dict[str, str]:
     """How Python calls the node of each operator that has one: overloads are counted in YAML order."""
     counts: dict[str, int] = {}
     labels: dict[str, str] = {}
     for _, operators in slots.families(model):
-        for op, groups in _plans(model, operators):
+        for op in operators:
+            if op.name not in plans:
+                continue
             base = camel(op.schema.name.base)
-            counts[base] = counts.get(base, -1) + any(_recorded(groups))
+            counts[base] = counts.get(base, -1) + any(_recorded(plans[op.name]))
             given = op.derivative.node if op.derivative is not None else None
             labels[op.name] = given or f"{base}Backward{counts[base]}"
     return labels
 
 
-def _recorded(groups: Iterable[tuple[NodePlan, list[Form]]]) -> Iterator[NodePlan]:
+def _recorded(groups: _Groups) -> Iterator[NodePlan]:
     """The plans whose nodes calls make: out= forms make none."""
     for plan, forms in groups:
         if any(form.kind is not FormKind.OUT for form in forms):
@@ -70,21 +76,23 @@ def _recorded(groups: Iterable[tuple[NodePlan, list[Form]]]) -> Iterator[NodePla
 
 def emit(model: Model) -> Iterator[File]:
     """Yield headers and sources per family."""
-    labels = _labels(model)
+    planned = _plans(model)
+    labels = _labels(model, planned)
     for family, operators in slots.families(model):
         for suffix, part in parts(operators, _LIMIT):
-            yield from _file(model, f"{family}{suffix}", part, labels)
+            wrapped = [(labels[op.name], planned[op.name]) for op in part if op.name in planned]
+            yield from _file(model, f"{family}{suffix}", wrapped)
 
 
-def _file(model: Model, stem: str, operators: Iterable[Operator], labels: dict[str, str]) -> Iterator[File]:
-    """Yield the header and the source of some operators, if any of them is wrapped."""
+def _file(model: Model, stem: str, wrapped: Iterable[tuple[str, _Groups]]) -> Iterator[File]:
+    """Yield the header and the source of some operators, each a label and its groups, if there are any."""
     nodes: list[NodeDecl] = []
     wrappers: list[WrapperDecl] = []
     plans: list[NodePlan] = []
     forward: set[str] = set()
-    for op, groups in _plans(model, operators):
+    for label, groups in wrapped:
         recorded = list(_recorded(groups))
-        nodes.extend(NodeWriter(model, plan).decl(labels[op.name]) for plan in recorded)
+        nodes.extend(NodeWriter(model, plan).decl(label) for plan in recorded)
         plans.extend(recorded)
         for plan, forms in groups:
             for form in forms:

@@ -10,6 +10,7 @@ from codegen.deriving import slots
 from codegen.language import spelling
 from codegen.model import BaseType, Form, Model, Operator, OptionalType
 from codegen.writing import library_spelling
+from codegen.writing.policies import policies
 from codegen.writing.render import File, render
 
 _DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
@@ -114,24 +115,30 @@ def _boxing(signatures: Iterable[str], header: str, files: int) -> Iterator[File
 
 def emit(model: Model) -> Iterator[File]:
     """Yield a header and a table per family, the boxing of all signatures, and the list of all tables."""
-    structs: list[str] = []
     signatures: list[str] = []
     names: list[str] = []
     scope = library_spelling.scope(model)
     for family, operators in slots.families(model):
         entries = tuple(EntryDecl.of(model, op, form) for op, form in slots.forms(operators))
-        structs += [entry.struct for entry in entries]
         signatures += [f"{entry.returns} (*)({entry.kernel_type})" for entry in entries]
         names.append(family)
         header, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/operator_entry.h",))
         first, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/signature.h",))
         headers = (first, *library_spelling.operator_headers(model, (family,)))
+        table = "" if model.library else f"{family}_table"  # targets/library/ registers an author's operators
+        if table:
+            headers = ("aten/dispatch/family_table.h", *headers)
         yield render("ops.h.j2", f"aten/{family}_ops.h", header=header, scope=scope, entries=entries)
-        yield render("ops.cpp.j2", f"aten/{family}_ops.cpp", headers=headers, scope=scope, entries=entries)
+        yield render(
+            "ops.cpp.j2",
+            f"aten/{family}_ops.cpp",
+            headers=headers,
+            scope=scope,
+            entries=entries,
+            table=table,
+            policies=policies(operators),
+        )
     header, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/boxing.h",))
     yield from _boxing(signatures, header, 1 if model.library else _BOXING_FILES)
-    if model.library:  # codegen/targets/library.py registers them
-        return
-    yield render(
-        "registry.cpp.j2", "aten/registry.cpp", families=tuple(names), structs=tuple(sorted(structs))
-    )
+    if not model.library:
+        yield render("registry.cpp.j2", "aten/registry.cpp", families=tuple(names))

@@ -9,6 +9,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from codegen.deriving.signatures import Callable, Signature, is_factory, named_results, python_name
@@ -247,9 +249,13 @@ def help_text(callable_: Callable, model: Model) -> str:
     return "\n".join(lines)
 
 
-def _wrapped(text: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        yield from textwrap.wrap(line, _WIDTH, subsequent_indent="    ", break_long_words=False) or [""]
+@cache  # most lines stand in the documentation of several names
+def _wrapped(text: str) -> tuple[str, ...]:
+    lines = (
+        textwrap.wrap(line, _WIDTH, subsequent_indent="    ", break_long_words=False) or ("",)
+        for line in text.split("\n")
+    )
+    return tuple(chain.from_iterable(lines))
 
 
 def documented_forms(callables: Iterable[Callable]) -> Iterator[tuple[Callable, tuple[Callable, ...]]]:

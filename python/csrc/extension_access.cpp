@@ -1,7 +1,6 @@
 #include "python/csrc/extension_access.h"
 
-#include "api/check.h"
-#include "api/library.h"
+#include "api/binding.h"
 #include "api/python_access.h"
 #include "aten/dispatch/defined_operator.h"
 #include "aten/dispatch/operator_library.h"
