@@ -44,7 +44,7 @@ VERBS = frozenset(
     Fuse Gather Generate Give Infer Interpolate Invert Join Keep Leave Limit Load Look Make Mark
     Measure Move Multiply Normalize Override Pack Pad Place Pool Project Prune Put Raise Read
     Rearrange Receive Record Reduce Refuse Register Release Remove Replace Replicate Report Resize
-    Restore Return Run Sample Say Scale Scatter Select Send Set Shift Shrink Shuffle Skip Slide
+    Require Restore Return Run Sample Say Scale Scatter Select Send Set Shift Shrink Shuffle Skip Slide
     Split Square Stack Start Store Sum Switch Take Tell Test Transfer Transform Turn Undo Unpack
     Unpad Upsample Use Visit Wait Warn Wrap Write Yield Zero""".split()
 )
@@ -189,6 +189,15 @@ DOCUMENTED = {
     for package in PACKAGES
     for name, value in public_members(importlib.import_module(f"flambeau.{package}"))
 } | {path: value for package in OTHER_PACKAGES for path, value in public_names(package)}
+# Operators' docs are emitted from `doc:`; what else stands at top level is written in Python.
+TOP_LEVEL = {
+    name: value
+    for name in sorted(dir(flambeau))
+    if not name.startswith("_")
+    and (inspect.isfunction(value := getattr(flambeau, name)) or value in (flambeau.finfo, flambeau.iinfo))
+    and not any(value is known for known in DOCUMENTED.values())
+}
+DOCUMENTED |= TOP_LEVEL
 
 
 # The classes that programs derive from or call by their methods.

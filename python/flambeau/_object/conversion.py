@@ -156,8 +156,17 @@ def from_numpy(array: Any, /) -> Tensor:
     Args:
         array: of a numeric dtype that flambeau has, with strides that are not negative.
     Warns: once if the array is not writable: tensors always are.
+    Returns: the tensor, of the array's sizes and strides.
     Raises: TypeError for anything else than an array of such a dtype; ValueError for strides that are
         negative or no multiples of the element size, and for a foreign byte order.
+
+    Example:
+        >>> import numpy
+        >>> array = numpy.zeros(2, numpy.float32)
+        >>> flambeau.from_numpy(array).fill_(1.0)
+        tensor([1., 1.])
+        >>> array.tolist()
+        [1.0, 1.0]
     """
     return _C._from_array_interface(array)
 
@@ -173,6 +182,12 @@ def frombuffer(
         count: number of elements; negative: as many as there are.
         offset: bytes to skip.
         requires_grad: whether gradients are collected for it.
+    Returns: the tensor.
+    Raises: ValueError for a tensor, and if `count` and `offset` do not fit the memory.
+
+    Example:
+        >>> flambeau.frombuffer(bytearray([1, 2, 3]), dtype=flambeau.uint8, offset=1)
+        tensor([2, 3], dtype=flambeau.uint8)
     """
     if isinstance(buffer, Tensor):
         raise ValueError(

@@ -123,8 +123,16 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         ext_tensor: an object with ``__dlpack__``, or a capsule.
         device: where the result is to be; by default where the memory is.
         copy: True: always copy; False: never; None: only to another device.
+    Returns: the tensor.
     Raises: ValueError if a copy is needed that may not be made, RuntimeError if the value is not a capsule,
-        or if the capsule was used before.
+        or if the capsule was used before, AssertionError for a `device` or `copy` beside a capsule.
+
+    Example:
+        >>> x = flambeau.zeros(2)
+        >>> flambeau.from_dlpack(x).fill_(1.0)
+        tensor([1., 1.])
+        >>> x
+        tensor([1., 1.])
     """
     if not hasattr(ext_tensor, "__dlpack__"):
         if device is not None or copy is not None:

@@ -28,12 +28,31 @@ __all__ = [
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether an object is a tensor."""
+    """Return whether an object is a tensor.
+
+    Args:
+        obj: any object.
+    Returns: whether it is an instance of ``Tensor`` or of a class derived from it.
+
+    Example:
+        >>> flambeau.is_tensor(flambeau.ones(2)), flambeau.is_tensor([1.0, 1.0])
+        (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether an object is the memory of a tensor."""
+    """Return whether an object is the memory of a tensor.
+
+    Args:
+        obj: any object.
+    Returns: whether it is an ``UntypedStorage`` or a ``TypedStorage``.
+
+    Example:
+        >>> x = flambeau.ones(2)
+        >>> flambeau.is_storage(x.untyped_storage()), flambeau.is_storage(x)
+        (True, False)
+    """
     from flambeau._object.storage import UntypedStorage
     from flambeau._object.typed_storage import TypedStorage
 
@@ -134,7 +153,15 @@ def result_type(*args: Any, **kwargs: Any) -> dtype:
 def typename(obj: Any) -> str:
     """Return the name of an object's type with its module; for tensors with the dtype's.
 
-    Classes and functions, which have a name, give their own.
+    Args:
+        obj: any object. Classes and functions, which have a name, give their own.
+    Returns: the name.
+
+    Example:
+        >>> flambeau.typename([1, 2])
+        'list'
+        >>> flambeau.typename(flambeau.nn.Linear).rpartition(".")[2]
+        'Linear'
     """
     if isinstance(obj, Tensor):
         return obj.type()

@@ -55,6 +55,13 @@ def set_printoptions(
         linewidth: characters of a line (80).
         profile: "default", "short" or "full": a set of the above.
         sci_mode: scientific notation always (True), never (False), or where it is needed (None).
+    Returns: nothing.
+
+    Example:
+        >>> flambeau.set_printoptions(precision=2)
+        >>> flambeau.tensor([1 / 3])
+        tensor([0.33])
+        >>> flambeau.set_printoptions(profile="default")
     """
     if profile is not None:
         chosen = _PROFILES[profile]

@@ -83,7 +83,19 @@ TENSOR_TYPES = {f"{k}Tensor": TensorType(f"{k}Tensor", (), {"dtype": v}) for k, 
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Set the default dtype by the type of its tensors: ``DoubleTensor`` or its name."""
+    """Set the default dtype by the type of its tensors. Deprecated: use `set_default_dtype`.
+
+    Args:
+        t: a type of floating tensors, such as ``flambeau.DoubleTensor``, or its name.
+    Returns: nothing.
+    Raises: TypeError for a name of no such type, and for a type of integers or bools.
+
+    Example:
+        >>> flambeau.set_default_tensor_type(flambeau.DoubleTensor)
+        >>> flambeau.get_default_dtype() == flambeau.float64
+        True
+        >>> flambeau.set_default_tensor_type(flambeau.FloatTensor)
+    """
     warnings.warn(
         "set_default_tensor_type() is deprecated; call set_default_dtype() and set_default_device()",
         UserWarning,
@@ -103,17 +115,30 @@ def set_default_tensor_type(t: Any) -> None:
 def get_default_device() -> device:
     """Return the device of tensors that are made without one.
 
-    >>> get_default_device()
-    device(type='cpu')
+    Returns: the device that `set_default_device` or the innermost ``with device(...)`` set, the CPU at first.
+
+    Example:
+        >>> flambeau.get_default_device()
+        device(type='cpu')
     """
     return _C._get_default_device() or device("cpu")
 
 
 def set_default_device(device: Any) -> None:
-    """Set the device of tensors that are made without one, in this thread; None: the CPU.
+    """Set the device of tensors that are made without one, in this thread.
 
     It holds for what is made from sizes, numbers and Python data. ``with device("meta"):`` does the same
     for a block.
+
+    Args:
+        device: the device, its name or its index; None: the CPU.
+    Returns: nothing.
+
+    Example:
+        >>> flambeau.set_default_device("meta")
+        >>> flambeau.ones(2).device
+        device(type='meta')
+        >>> flambeau.set_default_device(None)
     """
     _C._set_default_device(device)
 
@@ -149,9 +174,19 @@ del _name, _method
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow float32 products to be computed in less precision: "highest", "high" or "medium".
+    """Allow float32 products to be computed in lower precision.
 
-    The CPU's are always computed in full.
+    The CPU always computes them in full precision. Any other value warns and changes nothing.
+
+    Args:
+        precision: ``"highest"``, ``"high"`` or ``"medium"``.
+    Returns: nothing.
+
+    Example:
+        >>> flambeau.set_float32_matmul_precision("high")
+        >>> flambeau.get_float32_matmul_precision()
+        'high'
+        >>> flambeau.set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
         warnings.warn(f"{precision!r} has no effect: expected 'highest', 'high' or 'medium'", stacklevel=2)
@@ -160,12 +195,32 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return what `set_float32_matmul_precision` set."""
+    """Return the precision that `set_float32_matmul_precision` set.
+
+    Returns: ``"highest"`` at first, ``"high"`` or ``"medium"``.
+
+    Example:
+        >>> flambeau.get_float32_matmul_precision()
+        'highest'
+    """
     return _state["precision"]
 
 
 def set_num_interop_threads(n: int, /) -> None:
-    """Say how many operators may run at once; here it is one, whatever is said."""
+    """Set how many operators may run at once. The number is kept and has no effect: operators run one by one.
+
+    Args:
+        n: the number, from 1 on.
+    Returns: nothing.
+    Raises: RuntimeError if the number is not positive, and at a second call.
+
+    Example:
+        >>> try:
+        ...     flambeau.set_num_interop_threads(0)
+        ... except RuntimeError:
+        ...     print("refused")
+        refused
+    """
     if n <= 0:
         raise RuntimeError(f"set_num_interop_threads: expected a positive number, got {n}")
     if _state["interop"] is not None:
@@ -178,20 +233,52 @@ def init_num_threads() -> None:
 
 
 def get_num_interop_threads() -> int:
-    """Return what `set_num_interop_threads` set, or the number of threads."""
+    """Return the number that `set_num_interop_threads` set.
+
+    Returns: the number; before it is set, the number of threads of one operator.
+
+    Example:
+        >>> flambeau.get_num_interop_threads() > 0
+        True
+    """
     return _state["interop"] or _C.get_num_threads()
 
 
 def set_warn_always(b: bool) -> None:
-    """Repeat warnings that are otherwise given once; here all are left to Python's filters."""
+    """Set whether warnings that PyTorch gives once are repeated. Here Python's filters alone decide that.
+
+    Args:
+        b: whether to repeat them; `is_warn_always_enabled` returns it.
+    Returns: nothing.
+
+    Example:
+        >>> flambeau.set_warn_always(True)
+        >>> flambeau.is_warn_always_enabled()
+        True
+        >>> flambeau.set_warn_always(False)
+    """
     _state["always"] = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """Return what `set_warn_always` set."""
+    """Return the value that `set_warn_always` set.
+
+    Returns: the value, False at first.
+
+    Example:
+        >>> flambeau.is_warn_always_enabled()
+        False
+    """
     return _state["always"]
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Whether the extension uses the C++11 ABI: always."""
+    """Return whether the extension uses the C++11 ABI.
+
+    Returns: True.
+
+    Example:
+        >>> flambeau.compiled_with_cxx11_abi()
+        True
+    """
     return True

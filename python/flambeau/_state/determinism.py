@@ -25,11 +25,19 @@ def _settle() -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for the same results in every run.
+    """Require the same results in every run.
 
     Args:
-        mode: whether to ask.
+        mode: whether to require them.
         warn_only: warn where an operator cannot promise them, instead of raising RuntimeError.
+    Returns: nothing.
+    Raises: TypeError if an argument is not a bool.
+
+    Example:
+        >>> flambeau.use_deterministic_algorithms(True)
+        >>> flambeau.are_deterministic_algorithms_enabled()
+        True
+        >>> flambeau.use_deterministic_algorithms(False)
     """
     for name, value in (("mode", mode), ("warn_only", warn_only)):
         if not isinstance(value, bool):
@@ -41,17 +49,44 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether the same results are asked for in every run."""
+    """Return whether the same results are required in every run.
+
+    Returns: True after ``use_deterministic_algorithms(True)``, with or without `warn_only`.
+
+    Example:
+        >>> flambeau.are_deterministic_algorithms_enabled()
+        False
+    """
     return _state["mode"] > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether operators that cannot promise them warn instead of raising."""
+    """Return whether operators that cannot promise the same results warn instead of raising.
+
+    Returns: True after ``use_deterministic_algorithms(True, warn_only=True)``.
+
+    Example:
+        >>> flambeau.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
     return _state["mode"] == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Set both flags: 0 or "default" none, 1 or "warn" warnings, 2 or "error" errors."""
+    """Set both flags of `use_deterministic_algorithms` by one number or name.
+
+    Args:
+        debug_mode: 0 or ``"default"``: nothing is required; 1 or ``"warn"``: operators that cannot promise
+            the same results warn; 2 or ``"error"``: they raise.
+    Returns: nothing.
+    Raises: TypeError if the mode is neither a number nor text; RuntimeError for any other number or text.
+
+    Example:
+        >>> flambeau.set_deterministic_debug_mode("warn")
+        >>> flambeau.get_deterministic_debug_mode()
+        1
+        >>> flambeau.set_deterministic_debug_mode(0)
+    """
     if not isinstance(debug_mode, int | str):
         raise TypeError(
             "set_deterministic_debug_mode: expected debug_mode to be str or int, got "
@@ -74,7 +109,14 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """Return 0 (nothing is asked for), 1 (warnings) or 2 (errors)."""
+    """Return the mode that `set_deterministic_debug_mode` or `use_deterministic_algorithms` set.
+
+    Returns: 0 (nothing is required), 1 (warnings) or 2 (errors).
+
+    Example:
+        >>> flambeau.get_deterministic_debug_mode()
+        0
+    """
     return _state["mode"]
 
 

@@ -84,6 +84,11 @@ class finfo(_Limits):
 
     Args:
         type: the dtype; the default one if left out. A complex dtype gives the limits of its parts.
+    Raises: TypeError for a dtype of integers or bools, and for what is no dtype.
+
+    Example:
+        >>> flambeau.finfo(flambeau.float16).max
+        65504.0
     """
 
     dtype: str
@@ -126,6 +131,11 @@ class iinfo(_Limits):
 
     Args:
         type: the dtype.
+    Raises: TypeError for a floating or complex dtype or bool, and for what is no dtype.
+
+    Example:
+        >>> flambeau.iinfo(flambeau.int8).min
+        -128
     """
 
     dtype: str

@@ -62,37 +62,93 @@ def _deprecate(name: str, instead: str) -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """Whether autocast is enabled for the CPU; `is_autocast_enabled("cpu")`."""
+    """Return whether autocast is enabled for the CPU. Deprecated: use ``is_autocast_enabled("cpu")``.
+
+    Returns: whether it is, in this thread.
+
+    Example:
+        >>> flambeau.is_autocast_cpu_enabled()
+        False
+    """
     _deprecate("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return _C.is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """Enable autocast for the CPU; `set_autocast_enabled("cpu", enabled)`."""
+    """Set whether autocast is enabled for the CPU. Deprecated: use ``set_autocast_enabled("cpu", enabled)``.
+
+    Args:
+        enabled: whether it is enabled in this thread.
+    Returns: nothing.
+
+    Example:
+        >>> flambeau.set_autocast_cpu_enabled(True)
+        >>> flambeau.is_autocast_cpu_enabled()
+        True
+        >>> flambeau.set_autocast_cpu_enabled(False)
+    """
     _deprecate("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     _C.set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> dtype:
-    """Return the lower precision on the CPU; `get_autocast_dtype("cpu")`."""
+    """Return the lower precision on the CPU. Deprecated: use ``get_autocast_dtype("cpu")``.
+
+    Returns: the dtype that operators of lower precision cast to.
+
+    Example:
+        >>> flambeau.get_autocast_cpu_dtype() == flambeau.bfloat16
+        True
+    """
     _deprecate("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return _C.get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: dtype) -> None:
-    """Set the lower precision on the CPU; `set_autocast_dtype("cpu", dtype)`."""
+    """Set the lower precision on the CPU. Deprecated: use ``set_autocast_dtype("cpu", dtype)``.
+
+    Args:
+        dtype: the dtype that operators of lower precision cast to, in this thread.
+    Returns: nothing.
+
+    Example:
+        >>> before = flambeau.get_autocast_cpu_dtype()
+        >>> flambeau.set_autocast_cpu_dtype(flambeau.float16)
+        >>> flambeau.get_autocast_cpu_dtype() == flambeau.float16
+        True
+        >>> flambeau.set_autocast_cpu_dtype(before)
+    """
     _deprecate("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     _C.set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> dtype:
-    """Return the lower precision on CUDA; `get_autocast_dtype("cuda")`."""
+    """Return the lower precision on CUDA. Deprecated: use ``get_autocast_dtype("cuda")``.
+
+    Returns: the dtype that operators of lower precision cast to.
+
+    Example:
+        >>> flambeau.get_autocast_gpu_dtype() == flambeau.float16
+        True
+    """
     _deprecate("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return _C.get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: dtype) -> None:
-    """Set the lower precision on CUDA; `set_autocast_dtype("cuda", dtype)`."""
+    """Set the lower precision on CUDA. Deprecated: use ``set_autocast_dtype("cuda", dtype)``.
+
+    Args:
+        dtype: the dtype that operators of lower precision cast to, in this thread.
+    Returns: nothing.
+
+    Example:
+        >>> before = flambeau.get_autocast_gpu_dtype()
+        >>> flambeau.set_autocast_gpu_dtype(flambeau.float16)
+        >>> flambeau.get_autocast_gpu_dtype() == flambeau.float16
+        True
+        >>> flambeau.set_autocast_gpu_dtype(before)
+    """
     _deprecate("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     _C.set_autocast_dtype("cuda", dtype)
 

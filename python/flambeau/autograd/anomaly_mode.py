@@ -34,7 +34,20 @@ class set_detect_anomaly:
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
-    """Switch anomaly mode; see `set_detect_anomaly`."""
+    """Set whether backward reports where the forward pass made a failing node.
+
+    Args:
+        enabled: whether anomaly mode is on.
+        check_nan: whether a node that returns NaN in backward counts as failing. Default: True.
+    Returns: nothing.
+    See also: autograd.detect_anomaly, autograd.set_detect_anomaly
+
+    Example:
+        >>> flambeau.set_anomaly_enabled(True)
+        >>> flambeau.is_anomaly_enabled(), flambeau.is_anomaly_check_nan_enabled()
+        (True, True)
+        >>> flambeau.set_anomaly_enabled(False)
+    """
     _C._set_anomaly(enabled, check_nan)
 
 
