@@ -161,6 +161,7 @@ OTHER_PACKAGES = (
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook",
     "distributed.algorithms.model_averaging.averagers",
     "distributed.algorithms.model_averaging.utils",
+    "distributed.device_mesh",
     "distributed.optim",
 )
 

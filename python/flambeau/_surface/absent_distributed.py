@@ -6,17 +6,10 @@ from __future__ import annotations
 TABLES = {
     "flambeau lacks this part of distributed training": """
 distributed._unbuilt
-  class DeviceMesh DistributedOptimizer Logger ProcessGroupGloo Reducer
+  class C10dBackend DistributedOptimizer Logger ProcessGroupGloo Reducer
   enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
-  def as_functional_optim breakpoint get_default_backend_for_device init_device_mesh record_comm shrink_group
+  def as_functional_optim breakpoint get_default_backend_for_device record_comm shrink_group
       split_group
-distributed.device_mesh
-  class C10dBackend
-  from DeviceMesh=distributed GroupName=distributed ProcessGroup=distributed get_backend=distributed
-      get_process_group_ranks=distributed get_rank=distributed get_world_size=distributed
-      is_available=distributed is_initialized=distributed
-      init_device_mesh=distributed init_process_group=distributed new_group=distributed
-      split_group=distributed
 distributed.algorithms.ddp_comm_hooks.default_hooks
   from allreduce_hook=distributed._comm_hooks bf16_compress_hook=distributed._comm_hooks
       bf16_compress_wrapper=distributed._comm_hooks fp16_compress_hook=distributed._comm_hooks

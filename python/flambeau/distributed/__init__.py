@@ -92,6 +92,7 @@ from flambeau.distributed._reductions import (
 from flambeau.distributed._store import HashStore, PrefixStore, Store
 from flambeau.distributed._tcp_store import TCPStore
 from flambeau.distributed._work import Work
+from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
 from flambeau.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 __all__ = sorted(
@@ -100,8 +101,8 @@ __all__ = sorted(
 
 # Names of this module whose subsystems are not built are in a table.
 _UNBUILT = (
-    "DeviceMesh Logger ProcessGroupGloo Reducer BuiltinCommHookType breakpoint "
-    "get_default_backend_for_device init_device_mesh record_comm shrink_group split_group"
+    "Logger ProcessGroupGloo Reducer BuiltinCommHookType breakpoint "
+    "get_default_backend_for_device record_comm shrink_group split_group"
 ).split()
 
 __getattr__, __dir__ = attributes(__name__, dict.fromkeys(_UNBUILT, "flambeau.distributed._unbuilt"))
