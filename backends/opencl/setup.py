@@ -1,9 +1,12 @@
 """OpenCL devices for flambeau: ``pip install --no-build-isolation .`` with OpenCL's headers and loader."""
 
+from pathlib import Path
+
 from flambeau.utils.cpp_extension import BuildExtension, CppExtension
 from setuptools import setup
 
-SOURCES = "backend call conv launch matmul module operators pointwise prelude reduce runtime".split()
+NATIVE = Path(__file__).parent / "flambeau_opencl" / "native"
+SOURCES = sorted(path.stem for path in NATIVE.glob("*.cpp"))
 
 setup(
     name="flambeau-opencl",

@@ -57,6 +57,145 @@ def test_arithmetic_in_every_dtype(no_fallback, dtype):
     same(d.bool(), x.bool())
 
 
+HALVES = [torch.float16, torch.bfloat16]
+MOVED = [*REAL, *HALVES, torch.bool]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_types_round_once(no_fallback, dtype):
+    """Values are computed in float32 and rounded to the nearest, as on the CPU."""
+    x = torch.tensor([[1.0, 2.5, -3.0], [float("nan"), float("inf"), 60000.0]], dtype=dtype)
+    d = x.to(DEVICE)
+    same(d * 3 + d, x * 3 + x, equal_nan=True)
+    same((d > 2) | d.isnan(), (x > 2) | x.isnan())
+    same(d[0].sum(), x[0].sum())
+    same(d.amax(1), x.amax(1), equal_nan=True)
+    same(d[:1] @ d[:1].t(), x[:1] @ x[:1].t())
+    same(d[0].to(torch.int32), x[0].to(torch.int32))
+    near = torch.tensor([1.0, 3.0, 255.0, 257.0, 2049.0, 2051.0, 65519.0, 1e-8, -0.0, float("nan")])
+    same(near.to(DEVICE).to(dtype), near.to(dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", MOVED)
+def test_reads_at_indices(no_fallback, dtype):
+    x = (torch.randn(4, 5, 6) * 9).to(dtype)
+    d, i = x.to(DEVICE), torch.tensor([3, 0, 0, 2])
+    j, g = i.to(DEVICE), torch.randint(0, 4, (3, 5, 2))
+    same(d.index_select(0, j), x.index_select(0, i))
+    same(d.transpose(0, 2)[:, 1:].index_select(2, j.int()), x.transpose(0, 2)[:, 1:].index_select(2, i))
+    same(d.gather(0, g.to(DEVICE)), x.gather(0, g))
+    same(d[1:].permute(2, 0, 1).take(j - 4), x[1:].permute(2, 0, 1).take(i - 4))
+    same(d[j, j], x[i, i])
+    same(d[j - 4, :, j[:, None]], x[i - 4, :, i[:, None]])
+    same(d[:, j[:0]], x[:, i[:0]])
+
+
+@pytest.mark.parametrize("dtype", MOVED)
+def test_writes_at_indices_that_repeat(no_fallback, dtype):
+    """Sums of half types are rounded once, those of the CPU in some operators at each addition."""
+    x = (torch.randn(4, 5, 6) * 3).to(dtype)
+    i, g, values = torch.tensor([3, 0, 0, 2]), torch.randint(0, 4, (3, 5, 2)), torch.ones(4, 6).to(dtype)
+    calls = [
+        lambda s, move: s.scatter(0, move(g), s.flip(0)),
+        lambda s, move: s.scatter(0, move(g), 1),
+        lambda s, move: s.scatter_add(0, move(g), s.flip(0)),
+        lambda s, move: s.scatter_reduce(0, move(g), s.flip(0), "amax"),
+        lambda s, move: s.index_copy(0, move(i), s.flip(0)),
+        lambda s, move: s.index_fill(1, move(i - 5), 1),
+        lambda s, move: s.index_put((move(i), move(i)), move(values)),
+        lambda s, move: s.index_put((move(i), move(i)), move(values), accumulate=True),
+    ]
+    if dtype != torch.bool:
+        calls.append(lambda s, move: s.index_add(0, move(i), s.flip(0), alpha=2))
+    for call in calls:
+        bound = {torch.bfloat16: 5e-2, torch.float16: 5e-3}.get(dtype, 1e-6)
+        same(call(x.to(DEVICE), lambda t: t.to(DEVICE)), call(x, lambda t: t), rtol=bound, atol=bound)
+
+
+def test_indices_out_of_range_raise_the_errors_of_the_cpu():
+    torch.utils.set_privateuse1_fallback("silent")
+    x, far = torch.zeros(3, 4), torch.tensor([1, 7])
+    calls = [
+        lambda s, k: s.index_select(0, k),
+        lambda s, k: s.gather(0, k[None]),
+        lambda s, k: s[k],
+        lambda s, k: s.take(k + 99),
+        lambda s, k: s.scatter_(0, k[None], 1),
+        lambda s, k: s.index_add_(0, k, s[:2] + 1),
+        lambda s, k: s.index_fill_(0, k, 1),
+    ]
+    for call in calls:
+        d = x.to(DEVICE)
+        with pytest.raises((IndexError, RuntimeError)) as expected:
+            call(x.clone(), far)
+        with pytest.raises(type(expected.value)):
+            call(d, far.to(DEVICE))
+        same(d[:1], x[:1])
+
+
+@pytest.mark.parametrize("dtype", MOVED)
+def test_order(no_fallback, dtype):
+    x = (torch.randn(4, 37, 6) * 3).to(dtype)
+    d = x.to(DEVICE)
+    for found, expected in [
+        *zip(d.sort(1), x.sort(1), strict=True),
+        *zip(d.transpose(0, 2).sort(1, True), x.transpose(0, 2).sort(1, True), strict=True),
+        *zip(d.max(1), x.max(1), strict=True),
+        *zip(d.min(-1, keepdim=True), x.min(-1, keepdim=True), strict=True),
+    ]:
+        same(found, expected)
+    if dtype != torch.bool:
+        same(d.topk(3, 1).values, x.topk(3, 1).values)
+        same(d.argmax(), x.argmax())
+        same(d[:, ::2].argmin(1), x[:, ::2].argmin(1))
+
+
+def test_order_of_nan_and_equal_elements(no_fallback):
+    nan = float("nan")
+    x = torch.tensor([[1.0, nan, 3.0, nan, -1.0], [2.0, 2.0, -0.0, 0.0, float("inf")]])
+    for descending in (False, True):
+        for found, expected in zip(x.to(DEVICE).sort(1, descending), x.sort(1, descending), strict=True):
+            same(found, expected, equal_nan=True)
+    same(x.to(DEVICE).argmin(1), x.argmin(1))
+    same(x.to(DEVICE).max(1).indices, x.max(1).indices)
+    many = torch.randint(0, 5, (2, 777))
+    same(many.to(DEVICE).sort(1, True).indices, many.sort(1, True).indices)
+    same(torch.zeros(2, 0, device=DEVICE).sort().values, torch.zeros(2, 0))
+    same(torch.tensor(2.0, device=DEVICE).sort().indices, torch.tensor(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(1,), (3, 70), (1100, 3), (2, 3, 4)])
+def test_softmax_its_gradients_and_scans(no_fallback, shape, dtype):
+    x = torch.randn(shape, dtype=dtype)
+    results = []
+    for t in (x, x.to(DEVICE)):
+        leaf = t.clone().requires_grad_()
+        (leaf.softmax(-1).square() + leaf.log_softmax(0).exp() * leaf).sum().backward()
+        results.append([leaf.softmax(0), leaf.log_softmax(-1), leaf.grad, t.cumsum(-1), t.cumprod(0)])
+    for expected, found in zip(*results, strict=True):
+        same(found.detach(), expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_softmax_of_infinities(no_fallback):
+    inf = float("inf")
+    x = torch.tensor([[-inf, -inf], [-inf, 0.0], [inf, 1.0], [float("nan"), 1.0], [1000.0, 999.0]])
+    same(x.to(DEVICE).softmax(1), x.softmax(1), equal_nan=True)
+    same(x.to(DEVICE).log_softmax(1), x.log_softmax(1), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [*MOVED, torch.complex64])
+def test_operators_that_only_move_elements(no_fallback, dtype):
+    x = (torch.randn(3, 4, 2) * 3).to(dtype)
+    d = x.to(DEVICE)
+    same(torch.cat([d, d[:, 1:]], 1), torch.cat([x, x[:, 1:]], 1))
+    same(torch.stack([d[0], d[2]], -1), torch.stack([x[0], x[2]], -1))
+    same(d[1:].flip((0, 2)), x[1:].flip((0, 2)))
+    same(d.roll((1, -7), (0, 1)), x.roll((1, -7), (0, 1)))
+    same(d.transpose(0, 1).roll(3), x.transpose(0, 1).roll(3))
+    same(torch.constant_pad_nd(d, (1, -1, 0, 2)), torch.constant_pad_nd(x, (1, -1, 0, 2)))
+
+
 def test_special_values(no_fallback):
     x = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-30, 88.0, -104.0])
     d = x.to(DEVICE)

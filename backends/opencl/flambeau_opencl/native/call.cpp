@@ -54,6 +54,13 @@ Stack results_on_meta(const Call& call) {
   Stack stack = call.stack;
   for (size_t i = 0; i < stack.size(); ++i) {
     if (is_here(stack[i])) stack[i] = IValue(on_meta(stack[i].tensor()));
+    if (auto* list = std::get_if<std::vector<Tensor>>(&stack[i].payload())) {
+      std::vector<Tensor> moved = *list;
+      for (Tensor& t : moved) {
+        if (t.defined() && t.device().type == DeviceType::PrivateUse1) t = on_meta(t);
+      }
+      stack[i] = IValue(std::move(moved));
+    }
   }
   redispatch_boxed(call.op, flambeau::c10::DispatchKey::Meta, stack);
   return stack;
@@ -76,8 +83,10 @@ Tensor in_dtype(const Tensor& t, ScalarType dtype) {
   return cast;
 }
 
-Constant::Constant(const Scalar& value, ScalarType compute) : size(element_size(compute)) {
-  value.store(compute, bytes);
+Constant::Constant(const Scalar& value, ScalarType compute) {
+  const ScalarType held = is_reduced_floating_type(compute) ? ScalarType::Float32 : compute;
+  size = element_size(held);
+  value.store(held, bytes);
 }
 
 Output::Output(const Call& call, const Tensor& spec, ScalarType dtype, flambeau::c10::Device device)

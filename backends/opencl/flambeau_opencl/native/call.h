@@ -66,5 +66,27 @@ bool run_pointwise(const std::vector<const opencl_kernels::Pointwise*>& cases, C
 bool run_reduction(const opencl_kernels::Reduction& row, Call& call);
 bool run_convolution(Call& call);
 bool run_convolution_backward(Call& call);
+bool run_index_select(Call& call);
+bool run_gather(Call& call);
+bool run_take(Call& call);
+bool run_index_positions(Call& call);
+bool run_index(Call& call);
+bool run_index_put(Call& call);
+// `values` names the argument with the values, `combine` is "", "sum", "prod", "amax" or "amin".
+bool run_scatter(Call& call, const char* values, const char* combine);
+bool run_slices(Call& call, const char* values, const char* combine, bool is_fill);
+bool run_scatter_reduce(Call& call);
+bool run_softmax(Call& call, bool is_log);
+bool run_softmax_gradient(Call& call, bool is_log);
+bool run_scan(Call& call, const char* combine);
+bool run_arg_search(Call& call, bool largest);
+bool run_search(Call& call, bool largest);
+bool run_sort(Call& call, const char* descending);
+bool run_join(Call& call, bool is_new);
+enum class Part { Element, Slice };
+bool run_part_gradient(Call& call, Part part);
+bool run_flip(Call& call);
+bool run_roll(Call& call, bool is_back);
+bool run_constant_pad(Call& call);
 
 }  // namespace flambeau_opencl

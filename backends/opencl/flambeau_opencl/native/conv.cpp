@@ -1,5 +1,6 @@
 // Convolutions of images and their gradients: an item per element of the result, which sums over
-// channels and window. Sums are kept in the dtype. Transposed ones and other ranks run on the CPU.
+// channels and window. Sums are kept in the compute type. Transposed ones and other ranks run on
+// the CPU.
 #include <torchgen_out/aten/arithmetic_ops.h>
 #include <torchgen_out/aten/reduction_ops.h>
 #include <torchgen_out/aten/view_ops.h>
@@ -30,7 +31,7 @@ inline long reader(long at, long k, long stride, long padding, long dilation, lo
 )cl";
 
 constexpr const char* kForward = R"cl(
-__kernel void run(const Window w, __global T* out, __global const T* in, __global const T* weight) {
+__kernel void run(const Window w, __global IN* out, __global const IN* in, __global const IN* weight) {
   const long i = get_global_id(0);
   if (i >= w.images * w.features * w.out_rows * w.out_columns) return;
   const long x = i % w.out_columns, y = i / w.out_columns % w.out_rows;
@@ -45,17 +46,17 @@ __kernel void run(const Window w, __global T* out, __global const T* in, __globa
       for (long q = 0; q < w.window_columns; ++q) {
         const long column = x * w.stride[1] - w.padding[1] + q * w.dilation[1];
         if (column < 0 || column >= w.columns) continue;
-        sum = fma(in[((n * w.channels + first + c) * w.rows + row) * w.columns + column],
-                  weight[((f * depth + c) * w.window_rows + r) * w.window_columns + q], sum);
+        sum = fma((T)READ_IN(in, ((n * w.channels + first + c) * w.rows + row) * w.columns + column),
+                  (T)READ_IN(weight, ((f * depth + c) * w.window_rows + r) * w.window_columns + q), sum);
       }
     }
   }
-  out[i] = sum;
+  WRITE_IN(out, i, sum);
 }
 )cl";
 
 constexpr const char* kGradInput = R"cl(
-__kernel void run(const Window w, __global T* out, __global const T* grad, __global const T* weight) {
+__kernel void run(const Window w, __global IN* out, __global const IN* grad, __global const IN* weight) {
   const long i = get_global_id(0);
   if (i >= w.images * w.channels * w.rows * w.columns) return;
   const long column = i % w.columns, row = i / w.columns % w.rows;
@@ -71,17 +72,17 @@ __kernel void run(const Window w, __global T* out, __global const T* grad, __glo
       const long x = reader(column, q, w.stride[1], w.padding[1], w.dilation[1], w.out_columns);
       if (x < 0) continue;
       for (long f = first; f < first + members; ++f) {
-        sum = fma(grad[((n * w.features + f) * w.out_rows + y) * w.out_columns + x],
-                  weight[((f * depth + c) * w.window_rows + r) * w.window_columns + q], sum);
+        sum = fma((T)READ_IN(grad, ((n * w.features + f) * w.out_rows + y) * w.out_columns + x),
+                  (T)READ_IN(weight, ((f * depth + c) * w.window_rows + r) * w.window_columns + q), sum);
       }
     }
   }
-  out[i] = sum;
+  WRITE_IN(out, i, sum);
 }
 )cl";
 
 constexpr const char* kGradWeight = R"cl(
-__kernel void run(const Window w, __global T* out, __global const T* grad, __global const T* in) {
+__kernel void run(const Window w, __global IN* out, __global const IN* grad, __global const IN* in) {
   const long depth = w.channels / w.groups, i = get_global_id(0);
   if (i >= w.features * depth * w.window_rows * w.window_columns) return;
   const long q = i % w.window_columns, r = i / w.window_columns % w.window_rows;
@@ -96,12 +97,12 @@ __kernel void run(const Window w, __global T* out, __global const T* grad, __glo
       for (long x = 0; x < w.out_columns; ++x) {
         const long column = x * w.stride[1] - w.padding[1] + q * w.dilation[1];
         if (column < 0 || column >= w.columns) continue;
-        sum = fma(grad[((n * w.features + f) * w.out_rows + y) * w.out_columns + x],
-                  in[((n * w.channels + channel) * w.rows + row) * w.columns + column], sum);
+        sum = fma((T)READ_IN(grad, ((n * w.features + f) * w.out_rows + y) * w.out_columns + x),
+                  (T)READ_IN(in, ((n * w.channels + channel) * w.rows + row) * w.columns + column), sum);
       }
     }
   }
-  out[i] = sum;
+  WRITE_IN(out, i, sum);
 }
 )cl";
 
@@ -159,7 +160,8 @@ Tensor computed(const char* name, const char* kernel, const Window& w, IntArrayR
   const Tensor x = at_start(a), y = at_start(b);
   const Tensor out = flambeau::empty_tensor(sizes, left.dtype(), left.device());
   if (out.numel() == 0) return out;
-  const std::string options = type_options(left.dtype(), device);
+  const std::string options =
+      type_options(left.dtype(), device) + array_options("IN", left.dtype(), device);
   const cl_kernel made = device.kernel(name + options, prelude() + kWindow + kernel, options);
   Launch(device, made)
       .value(w)

@@ -24,8 +24,13 @@ bool coalesce(Geometry& g, IntArrayRef sizes, const std::vector<std::vector<int6
 
 // "float"; "" for dtypes that the device has no kernels for.
 std::string type_name(ScalarType dtype, const Device& device);
-// The type in memory, where bool is a byte.
-std::string memory_name(ScalarType dtype, const Device& device);
+// "uint": an integer as wide as an element, for kernels that only move elements.
+std::string word_name(ScalarType dtype);
+// Definitions of an array's type in memory and of how it is read and written: IN, READ_IN,
+// WRITE_IN.
+std::string array_options(const std::string& array, ScalarType dtype, const Device& device);
+// The type of a number that a kernel takes; `bool` cannot be a parameter's.
+std::string constant_name(ScalarType dtype, const Device& device);
 // OpenCL C before every kernel, for a compute type.
 std::string prelude();
 std::string type_options(ScalarType compute, const Device& device);

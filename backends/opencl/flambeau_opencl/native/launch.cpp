@@ -6,19 +6,22 @@
 namespace flambeau_opencl {
 namespace {
 
+// T, which kernels compute with, and what memory holds: a byte for bool, 16 bits for half types.
 struct Type {
   ScalarType dtype;
-  const char *name, *memory, *smallest, *largest;
+  const char *name, *memory, *access, *smallest, *largest;
 };
 constexpr Type kTypes[] = {
-    {ScalarType::Bool, "bool", "uchar", "0", "1"},
-    {ScalarType::UInt8, "uchar", "uchar", "0", "UCHAR_MAX"},
-    {ScalarType::Int8, "char", "char", "CHAR_MIN", "CHAR_MAX"},
-    {ScalarType::Int16, "short", "short", "SHRT_MIN", "SHRT_MAX"},
-    {ScalarType::Int32, "int", "int", "INT_MIN", "INT_MAX"},
-    {ScalarType::Int64, "long", "long", "LONG_MIN", "LONG_MAX"},
-    {ScalarType::Float32, "float", "float", "0", "0"},
-    {ScalarType::Float64, "double", "double", "0", "0"},
+    {ScalarType::Bool, "bool", "uchar", "plain", "0", "1"},
+    {ScalarType::UInt8, "uchar", "uchar", "plain", "0", "UCHAR_MAX"},
+    {ScalarType::Int8, "char", "char", "plain", "CHAR_MIN", "CHAR_MAX"},
+    {ScalarType::Int16, "short", "short", "plain", "SHRT_MIN", "SHRT_MAX"},
+    {ScalarType::Int32, "int", "int", "plain", "INT_MIN", "INT_MAX"},
+    {ScalarType::Int64, "long", "long", "plain", "LONG_MIN", "LONG_MAX"},
+    {ScalarType::Float16, "float", "half", "half", "0", "0"},
+    {ScalarType::BFloat16, "float", "ushort", "bfloat", "0", "0"},
+    {ScalarType::Float32, "float", "float", "plain", "0", "0"},
+    {ScalarType::Float64, "double", "double", "plain", "0", "0"},
 };
 
 const Type* type_of(ScalarType dtype, const Device& device) {
@@ -29,39 +32,30 @@ const Type* type_of(ScalarType dtype, const Device& device) {
   return nullptr;
 }
 
-const char* word_name(size_t bytes) {
-  return bytes == 1   ? "uchar"
-         : bytes == 2 ? "ushort"
-         : bytes == 4 ? "uint"
-         : bytes == 8 ? "ulong"
-                      : "";
-}
-
 std::vector<int64_t> vec_of(IntArrayRef list) { return {list.begin(), list.end()}; }
 
+std::string word_options(const std::string& array, ScalarType dtype) {
+  return " -D" + array + "=" + word_name(dtype) + " -DREAD_" + array + "=read_plain -DWRITE_" +
+         array + "=write_plain";
+}
+
 // Elements of one dtype may be moved as words of their size, whatever they are.
-std::string copy_types(const c10::DeviceElements& to, const c10::DeviceElements& from,
-                       const Device& device) {
-  std::string in, out;
-  if (to.dtype == from.dtype) {
-    in = out = word_name(element_size(to.dtype));
-  } else if (type_of(to.dtype, device) && type_of(from.dtype, device)) {
-    in = memory_name(from.dtype, device);
-    out = memory_name(to.dtype, device);
-  }
-  if (in.empty()) return "";
-  std::string options = "-DIN=" + in + " -DOUT=" + out;
+std::string copy_options(const c10::DeviceElements& to, const c10::DeviceElements& from,
+                         const Device& device) {
+  if (to.dtype == from.dtype) return word_options("IN", to.dtype) + word_options("OUT", to.dtype);
+  if (!type_of(to.dtype, device) || !type_of(from.dtype, device)) return "";
+  std::string options =
+      array_options("IN", from.dtype, device) + array_options("OUT", to.dtype, device);
   // Truth is neither the low byte of a number nor a byte other than 1.
-  if (to.dtype != from.dtype && (to.dtype == ScalarType::Bool || from.dtype == ScalarType::Bool))
-    options += " -DTRUTH";
+  if (to.dtype == ScalarType::Bool || from.dtype == ScalarType::Bool) options += " -DTRUTH";
   return options;
 }
 
 constexpr const char* kCopy = R"cl(
 #ifdef TRUTH
-#define CONVERT(x) ((OUT)((x) != 0))
+#define CONVERT(x) ((x) != 0)
 #else
-#define CONVERT(x) ((OUT)(x))
+#define CONVERT(x) (x)
 #endif
 __kernel void run(const Geometry g, __global OUT* out, __global const IN* in) {
   const long i = get_global_id(0);
@@ -73,7 +67,7 @@ __kernel void run(const Geometry g, __global OUT* out, __global const IN* in) {
     to += at * g.strides[0][d];
     from += at * g.strides[1][d];
   }
-  out[to] = CONVERT(in[from]);
+  WRITE_OUT(out, to, CONVERT(READ_IN(in, from)));
 }
 )cl";
 
@@ -96,16 +90,32 @@ std::string type_name(ScalarType dtype, const Device& device) {
   const Type* const type = type_of(dtype, device);
   return type ? type->name : "";
 }
-std::string memory_name(ScalarType dtype, const Device& device) {
-  const Type* const type = type_of(dtype, device);
-  return type ? type->memory : "";
+
+std::string word_name(ScalarType dtype) {
+  const size_t bytes = element_size(dtype);
+  return bytes == 1   ? "uchar"
+         : bytes == 2 ? "ushort"
+         : bytes == 4 ? "uint"
+         : bytes == 8 ? "ulong"
+                      : "ulong2";
+}
+
+std::string array_options(const std::string& array, ScalarType dtype, const Device& device) {
+  const Type& type = *type_of(dtype, device);
+  return " -D" + array + "=" + type.memory + " -DREAD_" + array + "=read_" + type.access +
+         " -DWRITE_" + array + "=write_" + type.access;
+}
+
+std::string constant_name(ScalarType dtype, const Device& device) {
+  const Type& type = *type_of(dtype, device);
+  return is_floating_type(dtype) ? type.name : type.memory;
 }
 
 std::string type_options(ScalarType compute, const Device& device) {
   const Type& type = *type_of(compute, device);
   std::string options = std::string("-DT=") + type.name + " -DSMALLEST=" + type.smallest +
                         " -DLARGEST=" + type.largest;
-  if (compute == ScalarType::Float32) options += " -cl-single-precision-constant";
+  if (std::string(type.name) == "float") options += " -cl-single-precision-constant";
   if (is_floating_type(compute)) options += " -DFLOATING";
   if (compute == ScalarType::Bool) options += " -DBOOLEAN";
   return options;
@@ -147,7 +157,7 @@ void Launch::run(std::initializer_list<size_t> global, std::initializer_list<siz
 bool copy_on_device(const c10::DeviceElements& to, const c10::DeviceElements& from) {
   if (to.device != from.device) return false;
   Device& device = device_at(to.device);
-  const std::string options = copy_types(to, from, device);
+  const std::string options = copy_options(to, from, device);
   Geometry g;
   if (options.empty() || !coalesce(g, to.sizes, {vec_of(to.strides), vec_of(from.strides)}))
     return false;
@@ -163,16 +173,19 @@ bool copy_on_device(const c10::DeviceElements& to, const c10::DeviceElements& fr
 
 bool fill_on_device(const c10::DeviceElements& to, const void* item) {
   Device& device = device_at(to.device);
-  const size_t bytes = element_size(to.dtype);
-  const std::string word = word_name(bytes);
+  const std::string word = word_name(to.dtype);
   Geometry g;
-  if (word.empty() || !coalesce(g, to.sizes, {vec_of(to.strides)})) return false;
+  if (!coalesce(g, to.sizes, {vec_of(to.strides)})) return false;
   if (g.elements == 0) return true;
   g.offsets[0] = to.offset;
   const std::string options = "-DOUT=" + word + " " + type_options(ScalarType::Int32, device);
   const cl_kernel kernel = device.kernel("fill " + word, prelude() + kFill, options);
   const size_t global = (static_cast<size_t>(g.elements) + 63) / 64 * 64;
-  Launch(device, kernel).value(g).memory(to.memory).bytes(item, bytes).run({global}, {64});
+  Launch(device, kernel)
+      .value(g)
+      .memory(to.memory)
+      .bytes(item, element_size(to.dtype))
+      .run({global}, {64});
   return true;
 }
 

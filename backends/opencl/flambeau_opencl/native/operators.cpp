@@ -40,6 +40,61 @@ void implement(flambeau::api::Library& library, const char* entry, const F& run)
                }));
 }
 
+// An operator and its out= form.
+template <typename F>
+void implement_both(flambeau::api::Library& library, const std::string& name, const F& run) {
+  implement(library, name.c_str(), run);
+  implement(library, (name + ".out").c_str(), run);
+}
+
+void implement_indexing(flambeau::api::Library& m) {
+  implement_both(m, "index_select", run_index_select);
+  implement_both(m, "gather", run_gather);
+  implement_both(m, "take", run_take);
+  implement(m, "_index_positions", run_index_positions);
+  implement(m, "_index", run_index);
+  implement(m, "_index_put_", run_index_put);
+  implement(m, "scatter_.src", [](Call& call) { return run_scatter(call, "src", ""); });
+  implement(m, "scatter_.value", [](Call& call) { return run_scatter(call, "value", ""); });
+  implement(m, "scatter_add_", [](Call& call) { return run_scatter(call, "src", "sum"); });
+  implement(m, "scatter_reduce.two", run_scatter_reduce);
+  implement(m, "index_add_", [](Call& call) { return run_slices(call, "source", "sum", false); });
+  implement(m, "index_copy_", [](Call& call) { return run_slices(call, "source", "", false); });
+  for (const char* entry : {"index_fill_.int_Scalar", "index_fill_.int_Tensor"})
+    implement(m, entry, [](Call& call) { return run_slices(call, "value", "", true); });
+}
+
+void implement_fibers(flambeau::api::Library& m) {
+  implement(m, "_softmax", [](Call& call) { return run_softmax(call, false); });
+  implement(m, "_log_softmax", [](Call& call) { return run_softmax(call, true); });
+  implement(m, "_softmax_backward", [](Call& call) { return run_softmax_gradient(call, false); });
+  implement(m, "_log_softmax_backward",
+            [](Call& call) { return run_softmax_gradient(call, true); });
+  implement(m, "_cumsum", [](Call& call) { return run_scan(call, "a + b"); });
+  implement(m, "_cumprod", [](Call& call) { return run_scan(call, "a * b"); });
+  implement(m, "logcumsumexp", [](Call& call) { return run_scan(call, "logaddexp_of(a, b)"); });
+  for (const bool largest : {true, false}) {
+    implement(m, largest ? "argmax" : "argmin",
+              [=](Call& call) { return run_arg_search(call, largest); });
+    implement(m, largest ? "max.dim" : "min.dim",
+              [=](Call& call) { return run_search(call, largest); });
+  }
+  implement(m, "_sort", [](Call& call) { return run_sort(call, "descending"); });
+  implement(m, "topk", [](Call& call) { return run_sort(call, "largest"); });
+}
+
+void implement_movement(flambeau::api::Library& m) {
+  implement(m, "_cat", [](Call& call) { return run_join(call, false); });
+  implement(m, "_stack", [](Call& call) { return run_join(call, true); });
+  implement(m, "_select_backward",
+            [](Call& call) { return run_part_gradient(call, Part::Element); });
+  implement(m, "_slice_backward", [](Call& call) { return run_part_gradient(call, Part::Slice); });
+  implement(m, "flip", run_flip);
+  implement(m, "roll", [](Call& call) { return run_roll(call, false); });
+  implement(m, "_roll_back", [](Call& call) { return run_roll(call, true); });
+  implement(m, "constant_pad_nd", run_constant_pad);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   std::map<std::string, std::vector<const Row*>> rows;
   for (const Row& row : opencl_kernels::pointwise) rows[row.entry].push_back(&row);
@@ -48,6 +103,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const Reduction& row : opencl_kernels::reductions)
     implement(m, row.entry, [&row](Call& call) { return run_reduction(row, call); });
   for (const char* entry : {"mm", "bmm", "_addmm"}) implement(m, entry, run_product);
+  implement_indexing(m);
+  implement_fibers(m);
+  implement_movement(m);
   implement(m, "convolution", run_convolution);
   implement(m, "convolution_backward", run_convolution_backward);
 }

@@ -68,11 +68,11 @@ std::string pointwise_source(const Row& row, const std::string& shape) {
     const std::string place = std::to_string(array);
     passed += (passed.empty() ? "" : ", ") + std::string(kind == 'T' ? "x" : "c") + n;
     if (kind == 'T') {
-      arguments += ", __global const MEMORY* a" + n;
-      reads += "  const T x" + n + " = (T)a" + n + "[at" + place + "];\n";
+      arguments += ", __global const IN* a" + n;
+      reads += "  const T x" + n + " = (T)READ_IN(a" + n + ", at" + place + ");\n";
       ++array;
     } else {
-      arguments += ", const MEMORY c" + n;
+      arguments += ", const CONSTANT c" + n;
     }
   }
   std::string moves, starts;
@@ -86,7 +86,7 @@ std::string pointwise_source(const Row& row, const std::string& shape) {
          "  const long i = get_global_id(0);\n  if (i >= g.elements) return;\n" + starts +
          "  long rest = i;\n  for (long d = g.dims - 1; d >= 0; --d) {\n" +
          "    const long at = rest % g.sizes[d];\n    rest /= g.sizes[d];\n" + moves + "  }\n" +
-         reads + "  out[at0] = (OUT)cell(" + passed + ");\n}\n";
+         reads + "  WRITE_OUT(out, at0, cell(" + passed + "));\n}\n";
 }
 
 struct PointwiseCall {
@@ -158,10 +158,10 @@ struct Loop {
 
 void launch(const PointwiseCall& p, const Loop& loop, const Tensor& written, Device& device) {
   if (loop.geometry.elements == 0) return;
-  const std::string memory = memory_name(p.compute, device);
-  const std::string options = type_options(p.compute, device) + " -DMEMORY=" + memory +
-                              " -DOUT=" + memory_name(written.dtype(), device) +
-                              " -DRESULT=" + (is_condition(p.row.rule) ? "int" : "T");
+  const std::string options =
+      type_options(p.compute, device) + " -DCONSTANT=" + constant_name(p.compute, device) +
+      array_options("IN", p.compute, device) + array_options("OUT", written.dtype(), device) +
+      " -DRESULT=" + (is_condition(p.row.rule) ? "int" : "T");
   const std::string key =
       std::string(p.row.entry) + " " + p.row.chosen + " " + p.shape + " " + options;
   const cl_kernel kernel = device.kernel(key, pointwise_source(p.row, p.shape), options);

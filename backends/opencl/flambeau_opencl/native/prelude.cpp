@@ -10,6 +10,17 @@ constexpr const char* kPrelude = R"cl(
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 typedef struct { long elements, dims, sizes[8], strides[6][8], offsets[6]; } Geometry;
+#define read_plain(p, i) (p)[i]
+#define write_plain(p, i, x) (p)[i] = (x)
+#define read_half(p, i) vload_half((i), (p))
+#define write_half(p, i, x) vstore_half_rte((float)(x), (i), (p))
+#define read_bfloat(p, i) as_float((uint)(p)[i] << 16)
+#define write_bfloat(p, i, x) (p)[i] = upper_half_of((float)(x))
+// The nearest bfloat16; of two as near ones the even one.
+inline ushort upper_half_of(float x) {
+  const uint bits = as_uint(x);
+  return x != x ? (ushort)0x7fc0 : (ushort)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
 inline T sign_of(T x) { return (T)((x > (T)0) - (x < (T)0)); }
 inline T square_of(T x) { return (T)(x * x); }
 #ifdef FLOATING

@@ -30,13 +30,13 @@ __kernel void run(const Geometry outer, const Geometry inner, __global OUT* out,
       place += rest % inner.sizes[d] * inner.strides[0][d];
       rest /= inner.sizes[d];
     }
-    acc = combine(acc, (T)map_one((T)in[place] PASSED));
+    acc = combine(acc, (T)map_one((T)READ_IN(in, place) PASSED));
   }
   parts[item] = acc;
   barrier(CLK_LOCAL_MEM_FENCE);
   if (item == 0) {
     for (int k = 1; k < GROUP; ++k) acc = combine(acc, parts[k]);
-    out[to] = (OUT)finish_one(acc, (T)inner.elements PASSED);
+    WRITE_OUT(out, to, finish_one(acc, (T)inner.elements PASSED));
   }
 }
 )cl";
@@ -50,7 +50,7 @@ std::string reduce_source(const Reduction& row) {
   std::string params, passed;
   int k = 0;
   for ([[maybe_unused]] const std::string& name : words(row.params)) {
-    params += ", const MEMORY c" + std::to_string(k);
+    params += ", const CONSTANT c" + std::to_string(k);
     passed += ", c" + std::to_string(k++);
   }
   return source + "#define PARAMS " + params + "\n#define PASSED " + passed +
@@ -110,10 +110,10 @@ void launch(const Reduction& row, const Call& call, const Tensor& in, const Tens
   if (outer.elements == 0) return;
   Device& device = device_at(in.device().index);
   const int group = outer.elements >= 1024 || inner.elements <= 64 ? 1 : 64;
-  const std::string memory = memory_name(in.dtype(), device);
-  const std::string options = type_options(in.dtype(), device) +
-                              " -DGROUP=" + std::to_string(group) + " -DMEMORY=" + memory +
-                              " -DIN=" + memory + " -DOUT=" + memory_name(out.dtype(), device);
+  const std::string options =
+      type_options(in.dtype(), device) + " -DGROUP=" + std::to_string(group) +
+      " -DCONSTANT=" + constant_name(in.dtype(), device) + array_options("IN", in.dtype(), device) +
+      array_options("OUT", out.dtype(), device);
   const cl_kernel kernel =
       device.kernel(std::string("reduce ") + row.entry + options, reduce_source(row), options);
   Launch launched(device, kernel);
