@@ -136,7 +136,7 @@ def emit(model: Model) -> Iterator[File]:
             scope=scope,
             entries=entries,
             table=table,
-            policies=policies(operators),
+            policies=policies(operators) if table else (),
         )
     header, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/boxing.h",))
     yield from _boxing(signatures, header, 1 if model.library else _BOXING_FILES)
