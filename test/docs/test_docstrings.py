@@ -191,11 +191,12 @@ DOCUMENTED = {
     for name, value in public_members(importlib.import_module(f"flambeau.{package}"))
 } | {path: value for package in OTHER_PACKAGES for path, value in public_names(package)}
 # Operators' docs are emitted from `doc:`; what else stands at top level is written in Python.
+CLASSES = ("OutOfMemoryError", "Size", "UntypedStorage", "finfo", "iinfo")
 TOP_LEVEL = {
     name: value
     for name in sorted(dir(flambeau))
     if not name.startswith("_")
-    and (inspect.isfunction(value := getattr(flambeau, name)) or value in (flambeau.finfo, flambeau.iinfo))
+    and (inspect.isfunction(value := getattr(flambeau, name)) or name in CLASSES)
     and not any(value is known for known in DOCUMENTED.values())
 }
 DOCUMENTED |= TOP_LEVEL

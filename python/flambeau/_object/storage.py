@@ -36,6 +36,13 @@ class UntypedStorage:
     Args:
         source: how many bytes, not initialised; their values; or the whole block as a tensor of bytes.
         device: where the bytes are, if `source` is their number or values.
+
+    Example:
+        >>> x = flambeau.zeros(3)
+        >>> x.untyped_storage().nbytes()
+        12
+        >>> x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        True
     """
 
     __slots__ = ("__weakref__", "_bytes")

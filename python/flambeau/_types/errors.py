@@ -6,7 +6,12 @@ __all__ = ["OutOfMemoryError"]
 
 
 class OutOfMemoryError(RuntimeError):
-    """Raised when an accelerator has no memory left; the CPU raises RuntimeError with the same words."""
+    """The error of an accelerator without free memory. The CPU raises RuntimeError with the same words.
+
+    Example:
+        >>> issubclass(flambeau.OutOfMemoryError, RuntimeError)
+        True
+    """
 
 
 OutOfMemoryError.__module__ = "flambeau"

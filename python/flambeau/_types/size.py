@@ -13,9 +13,14 @@ __all__ = ["Size"]
 class Size(tuple[int, ...]):
     """The sizes of a tensor, one for each dimension.
 
-    >>> import flambeau as fb
-    >>> fb.zeros(2, 3).shape
-    flambeau.Size([2, 3])
+    Args:
+        iterable: the sizes; none: the shape of a tensor without dimensions.
+
+    Example:
+        >>> tuple(flambeau.zeros(2, 3).shape)
+        (2, 3)
+        >>> flambeau.Size([2, 3]).numel()
+        6
     """
 
     __slots__ = ()
