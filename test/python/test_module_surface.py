@@ -187,10 +187,10 @@ def test_what_is_not_built_says_so(key):
 
 
 def test_an_absent_class_can_be_named_in_annotations_and_as_a_base():
-    from flambeau.distributed import DeviceMesh
+    from flambeau.distributed import Reducer
     from flambeau.distributed.fsdp import FullyShardedDataParallel
 
-    def function(group: DeviceMesh | None = None) -> "DeviceMesh":
+    def function(group: Reducer | None = None) -> "Reducer":
         return group
 
     class Mine(FullyShardedDataParallel, fb.nn.Module):
@@ -200,7 +200,7 @@ def test_an_absent_class_can_be_named_in_annotations_and_as_a_base():
     with pytest.raises(RuntimeError, match="lacks this part of distributed training"):
         Mine()
     with pytest.raises(AttributeError, match="lacks this part of distributed training"):
-        DeviceMesh.no_such_thing  # noqa: B018
+        Reducer.no_such_thing  # noqa: B018
 
 
 def test_instance_norm_is_not_a_batch_norm():

@@ -208,7 +208,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return whole
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the states of all parameters, of which this process keeps its part.
+        """Load the states of all parameters; this process keeps its part.
 
         Args:
             state_dict: what `state_dict`, or that of an optimizer of a single process, returned.
