@@ -75,9 +75,8 @@ def _run(
     w_ih, w_hh = weights[:2]
     b_ih, b_hh = weights[2:4] if has_biases else (None, None)
     projection = weights[-1] if len(weights) in (3, 5) else None
-    if (
-        b_ih is not None and b_hh is not None and cell is not _gru_step
-    ):  # whose hidden bias is scaled by the reset gate
+    # A GRU scales its hidden bias by the reset gate.
+    if b_ih is not None and b_hh is not None and cell is not _gru_step:
         b_ih, b_hh = b_ih + b_hh, None
     gates = _linear(x, w_ih, b_ih)
     is_plain = sizes is None and projection is None
