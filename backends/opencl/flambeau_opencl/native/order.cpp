@@ -129,7 +129,7 @@ void search(const Tensor& self, int64_t dim, const Tensor* values, const Tensor&
       .run({rounded(f.outer.elements)}, {64});
 }
 
-// The sorted order of each fiber: rows of places, of which the first `size` are elements.
+// The sorted order of each fiber: rows of places. The first `size` of a row are elements.
 Tensor sorted_places(const Tensor& self, const Fibers& f, int64_t padded, bool descending) {
   Device& device = device_at(self.device().index);
   const int64_t count = f.outer.elements * padded;
