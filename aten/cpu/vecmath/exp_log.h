@@ -141,12 +141,16 @@ template <typename T>
   return raised > high ? high : raised;
 }
 
-// e^x; 1 ulp.
+// e^x; 1 ulp. Results that underflow to 0, those of masked elements for example, are chosen and not
+// computed: a product that underflows takes a processor more than a hundred cycles.
 template <Floating T>
 [[gnu::always_inline]] inline T exp(T x) {
-  const T bounded = clamp_keeping_nan(x, Format<T>::kExpLow, Format<T>::kExpHigh);
-  const ExpParts<T> p = reduce_exp<2 * Format<T>::kBias>(bounded);
-  return scale_by(T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r), p.biased);
+  using F = Format<T>;
+  const bool vanishes = x < F::kExpLow;
+  const T raised = vanishes ? T(0) : x;
+  const ExpParts<T> p = reduce_exp<2 * F::kBias>(raised > F::kExpHigh ? F::kExpHigh : raised);
+  const T value = scale_by(T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r), p.biased);
+  return vanishes ? T(0) : value;
 }
 
 // e^x where the result is a normal number: cheaper, and pinned to the normal range outside it.
@@ -163,25 +167,30 @@ template <Floating T>
 }
 
 // e^x for x <= 0, where one step scales, by a power that stays normal, and the second is constant;
-// 1 ulp.
+// 1 ulp. Results that underflow to 0 are chosen, as in exp.
 template <Floating T>
 [[gnu::always_inline]] inline T exp_nonpositive(T x) {
   using F = Format<T>;
-  const ExpParts<T> p = reduce_exp<F::kBias + 64>(x < F::kExpLow ? F::kExpLow : x);
+  const bool vanishes = x < F::kExpLow;
+  const ExpParts<T> p = reduce_exp<F::kBias + 64>(vanishes ? T(0) : x);
   const T scale = power_of_two<T>(p.biased);
-  return (T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r)) * scale * static_cast<T>(0x1p-64);
+  const T value = (T(1) + madd(exp_tail(p.r) * p.r, p.r, p.r)) * scale * static_cast<T>(0x1p-64);
+  return vanishes ? T(0) : value;
 }
 
 // 2^x; 1 ulp. The integer part is split off exactly.
 template <Floating T>
 [[gnu::always_inline]] inline T exp2(T x) {
   using F = Format<T>;
-  const T bounded = clamp_keeping_nan(x, F::kExp2Low, F::kExp2High);
+  const bool vanishes = x < F::kExp2Low;
+  const T raised = vanishes ? T(0) : x;
+  const T bounded = raised > F::kExp2High ? F::kExp2High : raised;
   constexpr T kRound = F::kRound + 2 * F::kBias;
   const T shifted = bounded + kRound;
   const T r = (bounded - (shifted - kRound)) * static_cast<T>(0.693147180559945309417);
   const T value = T(1) + madd(exp_tail(r) * r, r, r);
-  return scale_by(value, static_cast<typename F::Unsigned>(bits_of(shifted)));
+  const T scaled = scale_by(value, static_cast<typename F::Unsigned>(bits_of(shifted)));
+  return vanishes ? T(0) : scaled;
 }
 
 // e^x - 1 without cancellation; 2 ulp.

@@ -35,18 +35,19 @@ struct ExpLanes {
   return {1.0f + madd(exp_tail(r) * r, r, r), shifted};
 }
 
-// e^x; 1 ulp. Where there is no instruction that scales and all results are normal numbers, one sum
-// of integers scales them.
+// e^x; 1 ulp. Lanes whose results underflow to 0 are not scaled, as in exp of numbers. Where there
+// is no instruction that scales and all results are normal numbers, one sum of integers scales
+// them.
 [[gnu::always_inline]] inline Lanes exp(Lanes x) {
   using F = Format<float>;
 #ifndef __AVX512F__
-  if (!any_not_less(abs(x), -F::kExpNormalLow)) [[likely]] {
+  if (!any_of(not_less(abs(x), -F::kExpNormalLow))) [[likely]] {
     const ExpLanes p = exp_parts(x);
     return from_bits(bits_of(p.value) + (bits_of(p.shifted) << F::kMantissa));
   }
 #endif
-  const ExpLanes p = exp_parts(at_most(at_least(x, F::kExpLow), F::kExpHigh));
-  return scale(p.value, p.shifted - F::kRound);
+  const ExpLanes p = exp_parts(at_most(x, F::kExpHigh));
+  return scale_where(not_less(x, F::kExpLow), p.value, p.shifted - F::kRound);
 }
 
 // Natural logarithm; 1 ulp. The exponents of 0 and infinity are the results there.
@@ -75,7 +76,7 @@ struct ExpLanes {
 [[gnu::always_inline]] inline Lanes erfinv(Lanes x) {
   const Lanes w = -log((1.0f - x) * (1.0f + x));
   Lanes p = erfinv_center(w - 2.5f);
-  if (any_not_less(w, 5.0f)) [[unlikely]] {
+  if (any_of(not_less(w, 5.0f))) [[unlikely]] {
     const Lanes tail = erfinv_tail(sqrt(w) - 3.0f);
     p = w < 5.0f ? p : w < __builtin_inff() ? tail : w;
   }

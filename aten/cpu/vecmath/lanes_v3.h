@@ -10,6 +10,7 @@ inline namespace FLAMBEAU_VEC_TARGET {
 typedef float Lanes __attribute__((vector_size(32)));
 typedef int32_t LaneBits __attribute__((vector_size(32)));
 typedef float StoredLanes __attribute__((vector_size(32), aligned(4), may_alias));
+typedef LaneBits LaneMask;  // all bits of a lane
 
 inline constexpr int64_t kLanes = 8;
 inline constexpr int kAllLanes = 0xff;
@@ -23,27 +24,23 @@ inline constexpr int kAllLanes = 0xff;
   return __builtin_ia32_vfmaddps256(a, b, c);
 }
 [[gnu::always_inline]] inline Lanes sqrt(Lanes x) { return __builtin_ia32_sqrtps256(x); }
-// The nearer of x and a limit; NaN stays, as the instruction returns its second argument then.
+// The smaller of x and a limit; NaN stays, as the instruction returns its second argument then.
 [[gnu::always_inline]] inline Lanes at_most(Lanes x, float limit) {
   return __builtin_ia32_minps256(limit - Lanes{}, x);
 }
-[[gnu::always_inline]] inline Lanes at_least(Lanes x, float limit) {
-  return __builtin_ia32_maxps256(limit - Lanes{}, x);
-}
-[[gnu::always_inline]] inline bool any_not_less(Lanes x, float limit) {
-  return lanes_where(x < limit) != kAllLanes;
-}
+[[gnu::always_inline]] inline LaneMask not_less(Lanes x, float limit) { return ~(x < limit); }
+[[gnu::always_inline]] inline bool any_of(LaneMask lanes) { return lanes_where(lanes) != 0; }
 
 // 2^k for integers k from -126 to 127.
 [[gnu::always_inline]] inline Lanes normal_power_of_two(LaneBits k) {
   return reinterpret_cast<Lanes>((k + 127) << 23);
 }
 // value * 2^k for integers |k| < 250: in two steps, so that denormals and overflow come out right.
-// The first step is exact.
-[[gnu::always_inline]] inline Lanes scale(Lanes value, Lanes k) {
-  const LaneBits all = __builtin_convertvector(k, LaneBits);
+// The first step is exact. Other lanes are 0.
+[[gnu::always_inline]] inline Lanes scale_where(LaneMask lanes, Lanes value, Lanes k) {
+  const LaneBits all = __builtin_convertvector(lanes ? k : Lanes{}, LaneBits);
   const LaneBits half = all >> 1;
-  return value * normal_power_of_two(half) * normal_power_of_two(all - half);
+  return (lanes ? value : Lanes{}) * normal_power_of_two(half) * normal_power_of_two(all - half);
 }
 
 // x = 2^k m, m in [0.75, 1.5). k of +-0 is -infinity, that of infinity is infinity, and m is 1

@@ -23,21 +23,20 @@ inline constexpr int kNegativeIsNan = 2 << 2;
 [[gnu::always_inline]] inline Lanes sqrt(Lanes x) {
   return __builtin_ia32_sqrtps512_mask(x, x, kAllLanes, kRoundToNearest);
 }
-// The nearer of x and a limit; NaN stays, as the instruction returns its second argument then.
+// The smaller of x and a limit; NaN stays, as the instruction returns its second argument then.
 [[gnu::always_inline]] inline Lanes at_most(Lanes x, float limit) {
   return __builtin_ia32_minps512_mask(limit - Lanes{}, x, x, kAllLanes, kRoundToNearest);
 }
-[[gnu::always_inline]] inline Lanes at_least(Lanes x, float limit) {
-  return __builtin_ia32_maxps512_mask(limit - Lanes{}, x, x, kAllLanes, kRoundToNearest);
+[[gnu::always_inline]] inline LaneMask not_less(Lanes x, float limit) {
+  return static_cast<LaneMask>(
+      __builtin_ia32_cmpps512_mask(x, limit - Lanes{}, kNotLess, kAllLanes, kRoundToNearest));
 }
-[[gnu::always_inline]] inline bool any_not_less(Lanes x, float limit) {
-  return __builtin_ia32_cmpps512_mask(x, limit - Lanes{}, kNotLess, kAllLanes, kRoundToNearest) !=
-         0;
-}
+[[gnu::always_inline]] inline bool any_of(LaneMask lanes) { return lanes != 0; }
 
-// value * 2^k for integers k, rounded once: denormals and overflow come out right.
-[[gnu::always_inline]] inline Lanes scale(Lanes value, Lanes k) {
-  return __builtin_ia32_scalefps512_mask(value, k, value, kAllLanes, kRoundToNearest);
+// value * 2^k for integers k, rounded once: denormals and overflow come out right. Other lanes are
+// 0.
+[[gnu::always_inline]] inline Lanes scale_where(LaneMask lanes, Lanes value, Lanes k) {
+  return __builtin_ia32_scalefps512_mask(value, k, Lanes{}, lanes, kRoundToNearest);
 }
 [[gnu::always_inline]] inline Lanes exponent_of(Lanes x) {
   return __builtin_ia32_getexpps512_mask(x, x, kAllLanes, kRoundToNearest);
