@@ -113,13 +113,15 @@ def test_the_import_loads_no_library():
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())
 
 
+# Both processes write to one pipe: a line is one write, so that lines do not mix.
 MPIEXEC = """
+import sys
 import flambeau as fb
 dist = fb.distributed
 dist.init_process_group("mpi")
 x = fb.ones(1) * dist.get_rank()
 dist.all_reduce(x)
-print("found", x.item(), dist.get_world_size(), flush=True)
+sys.stdout.write(f"found {x.item()} {dist.get_world_size()}\\n")
 """
 
 

@@ -35,17 +35,33 @@ def layer(m, kind, *sizes, **options):
     return made
 
 
+def in_pytorch(program):
+    """What the program gives in PyTorch; None for an LSTM in bfloat16, which it lacks on this processor."""
+    try:
+        return program(pytorch())
+    except RuntimeError as error:
+        if "primitive descriptor for the LSTM" not in str(error):
+            raise
+        return None
+
+
+def assert_dtypes_agree(program):
+    """The program gives PyTorch's dtypes, or bfloat16 where PyTorch has no LSTM for them."""
+    ours, theirs = program(fb), in_pytorch(program)
+    assert ours == theirs or (theirs is None and set(_flat(ours)) == {"bfloat16"})
+
+
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("train", [False, True])
 def test_dtypes_of_results(kind, options, grad, train):
-    found = []
-    for m in (fb, pytorch()):
+    def program(m):
         made = layer(m, kind, 4, 6, **options).train(train)
         with m.autocast("cpu", dtype=m.bfloat16), m.set_grad_enabled(grad):
-            found.append(dtypes(made(m.ones(5, 3, 4))))
-    assert found[0] == found[1]
+            return dtypes(made(m.ones(5, 3, 4)))
+
+    assert_dtypes_agree(program)
 
 
 INPUTS = {
@@ -62,12 +78,12 @@ INPUTS = {
 @pytest.mark.parametrize("weights", ["float32", "bfloat16"])
 @pytest.mark.parametrize("given", INPUTS)
 def test_dtypes_of_inputs_and_weights(kind, weights, given):
-    found = []
-    for m in (fb, pytorch()):
+    def program(m):
         made = layer(m, kind, 4, 6).to(getattr(m, weights))
         with m.autocast("cpu", dtype=m.bfloat16):
-            found.append(dtypes(made(INPUTS[given](m, m.ones(5, 3, 4)))))
-    assert found[0] == found[1]
+            return dtypes(made(INPUTS[given](m, m.ones(5, 3, 4))))
+
+    assert_dtypes_agree(program)
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -89,19 +105,21 @@ def _flat(names):
 
 @pytest.mark.parametrize("state", [None, "float32", "bfloat16"])
 def test_states_are_cast_too(state):
-    for m in (fb, pytorch()):
+    def program(m):
         h = None if state is None else tuple(m.zeros(1, 3, 6, dtype=getattr(m, state)) for _ in range(2))
         with m.autocast("cpu"):
-            output, (hidden, cell) = layer(m, "LSTM", 4, 6)(m.ones(5, 3, 4), h)
-        assert output.dtype == hidden.dtype == cell.dtype == m.bfloat16
+            return dtypes(layer(m, "LSTM", 4, 6)(m.ones(5, 3, 4), h))
+
+    assert program(fb) == ["bfloat16", ["bfloat16", "bfloat16"]]
+    assert_dtypes_agree(program)
 
 
 def test_projections_run_step_by_step():
-    found = []
-    for m in (fb, pytorch()):
+    def program(m):
         with m.autocast("cpu"):
-            found.append(dtypes(layer(m, "LSTM", 4, 6, proj_size=2)(m.ones(5, 3, 4))))
-    assert found[0] == found[1]
+            return dtypes(layer(m, "LSTM", 4, 6, proj_size=2)(m.ones(5, 3, 4)))
+
+    assert program(fb) == program(pytorch())
 
 
 def test_float16_is_the_dtype_where_the_region_says_so():
@@ -113,19 +131,23 @@ def test_float16_is_the_dtype_where_the_region_says_so():
 
 @pytest.mark.parametrize("kind", LAYERS)
 def test_values_and_gradients(kind):
-    """Bound: 2 % of the largest magnitudes, as bfloat16 has 8 bits and both round at other places."""
+    """Bound: 3 % of the largest magnitudes, as bfloat16 has 8 bits and both round at other places.
 
-    def program(m, x):
+    Where PyTorch has no LSTM in bfloat16, its layer in float32 is compared with.
+    """
+
+    def program(m, x, casts=True):
         made = layer(m, kind, 4, 6, 2)
         x.requires_grad_()
-        with m.autocast("cpu", dtype=m.bfloat16):
+        with m.autocast("cpu", dtype=m.bfloat16, enabled=casts):
             output, final = made(x)
         total = output.float().square().sum() + sum(s.float().sum() for s in _tensors(final))
         grads = m.autograd.grad(total, [x, *made.parameters()])
         assert all(g.dtype == m.float32 for g in grads)
         return [output.float(), *(g / g.abs().max() for g in grads)]
 
-    same(program, numbers(5, 3, 4), rtol=0, atol=0.03)
+    has_layer = in_pytorch(lambda m: program(m, m.ones(5, 3, 4))) is not None
+    same(lambda m, x: program(m, x, m is fb or has_layer), numbers(5, 3, 4), rtol=0, atol=0.03)
 
 
 def _tensors(value):

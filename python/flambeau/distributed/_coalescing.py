@@ -126,7 +126,9 @@ def coalescing_manager(
     """
     found = default_group() if group is None else group
     if found in _state.open:
-        raise RuntimeError("_coalescing_manager: expected one block at a time of a group, got a second one")
+        raise RuntimeError(
+            "distributed: expected one block of _coalescing_manager at a time for a group, got a second one"
+        )
     manager = CoalescingManager()
     calls = _state.open[found] = []
     try:

@@ -191,7 +191,7 @@ class Join:
     def _end_all(self) -> None:
         all_reduce(flambeau.ones(1, device=self._device), group=self._group)
         raise RuntimeError(
-            f"Join: expected further inputs: Rank {get_rank(self._group)} exhausted all inputs."
+            f"Join: expected further inputs, got none: Rank {get_rank(self._group)} exhausted all inputs."
         )
 
     @staticmethod
@@ -219,7 +219,7 @@ class Join:
             all_reduce(ended, group=group)
             if ended.item():
                 raise RuntimeError(
-                    "Join: expected inputs in all processes: Detected at least one rank that exhausted "
-                    "inputs. Throwing across all ranks."
+                    "Join: expected inputs in all processes, got none in one: Detected at least one rank "
+                    "that exhausted inputs. Throwing across all ranks."
                 )
         return work

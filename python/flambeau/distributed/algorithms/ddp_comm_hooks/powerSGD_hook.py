@@ -58,8 +58,8 @@ class PowerSGDState:
     ) -> None:
         if (use_error_feedback or warm_start) and start_powerSGD_iter <= 1:
             raise ValueError(
-                "PowerSGDState: Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is "
-                f"enabled, got {start_powerSGD_iter}"
+                "PowerSGDState: expected `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` "
+                f"is enabled, got {start_powerSGD_iter}"
             )
         if matrix_approximation_rank < 1:
             raise ValueError(
