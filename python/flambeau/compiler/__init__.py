@@ -1,4 +1,4 @@
-"""Compilation of programs: graphs are captured and given to a backend.
+"""Compilation of programs: `compile` captures graphs and gives them to a backend.
 
 The default backend computes chains of pointwise operators in one loop over blocks that stay in the cache.
 """
@@ -43,18 +43,18 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """Return a function or Module whose calls run captured graphs, through a backend.
+    """Return a function or Module whose calls run captured graphs that a backend compiled.
 
-    The first call runs the program and records what it does to tensors as graphs; the backend receives each.
-    Later calls with equal Python values and tensors of equal size, dtype and layout run what the backend
-    returned. Code that cannot be part of a graph runs uncompiled, between two graphs.
+    The first call runs the program and records its operations on tensors as graphs; the backend compiles
+    each graph. Later calls with equal Python values and tensors of equal size, dtype and layout run the
+    compiled graphs. Code that cannot be part of a graph runs uncompiled, between two graphs.
 
     Args:
         model: a function or Module; without it, a decorator is returned.
         fullgraph: whether one graph must hold the whole function.
-        dynamic: whether one graph holds for all sizes of the tensors that the function reads, parameters
-            excepted. None: for those tensors whose sizes have differed between calls. False: never; each
-            size gets graphs of its own.
+        dynamic: True: one graph serves all sizes of the tensors that the function reads, except parameters.
+            None: one graph serves all sizes of the tensors whose sizes have differed between calls. False:
+            each size has its own graphs.
         backend: a function of a ``fx.GraphModule`` and its example inputs that returns a function, or the
             name of a registered backend. The default "inductor" computes chains of pointwise operators in
             one loop, forward and backward; a function without such chains runs uncompiled after its first
@@ -65,8 +65,8 @@ def compile(
         options: keyword ``options`` of the backend; only without `mode`.
         name: accepted for compatibility.
         disable: whether to return the model unchanged.
-        recompile_limit: how often a function is recorded. Default: ``_dynamo.config.recompile_limit``.
-        isolate_recompiles: accepted for compatibility; each call of `compile` has a limit of its own.
+        recompile_limit: how often a function may be recorded. Default: ``_dynamo.config.recompile_limit``.
+        isolate_recompiles: accepted for compatibility; each call of `compile` has its own limit.
         shapes_spec: accepted for compatibility.
     Returns: a function, or a Module that shares the parameters of `model`.
     Raises: RuntimeError if both `mode` and `options` are given, or for a mode or backend that does not exist.
@@ -141,7 +141,7 @@ def _tell() -> None:
 
 
 def is_compiling() -> bool:
-    """Tell whether a graph is being captured: the result is True in functions that `compile` records.
+    """Tell whether a graph is being captured: True while `compile` records the calling function.
 
     Returns: a bool.
 
@@ -149,7 +149,7 @@ def is_compiling() -> bool:
         >>> flambeau.compiler.is_compiling()
         False
     """
-    return False  # capture answers for the functions that it interprets
+    return False  # in the functions that it interprets, capture replaces this call by True
 
 
 def is_dynamo_compiling() -> bool:
@@ -177,11 +177,11 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Leave a function out of graphs: a graph ends where the function is called, and it runs uncompiled.
+    """Keep a function out of graphs: a graph ends where the function is called, and it runs uncompiled.
 
     Args:
         fn: the function or Module; without it, a decorator is returned. Modules are returned unchanged.
-        recursive: accepted for compatibility; the functions that `fn` calls are always left out too.
+        recursive: accepted for compatibility; the functions that `fn` calls are always excluded too.
         reason: accepted for compatibility; a text for the reader.
     Returns: a function that calls `fn`.
 
@@ -203,7 +203,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Make each call of a function one node of graphs; its operators are not captured.
+    """Record each call of a function as one node, without capturing its operators.
 
     Args:
         fn: a function of tensors and constants, or a list of such functions.
@@ -226,7 +226,7 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: F) -> F:
-    """Make the result of a function a constant of graphs: it is called once, while a graph is recorded.
+    """Record the result of a function as a constant: it is called once, while the graph is recorded.
 
     Args:
         fn: the function.
@@ -244,7 +244,7 @@ def assume_constant_result(fn: F) -> F:
 
 
 def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, **options: Any) -> Any:
-    """Replace a function, while graphs are captured, by a function in Python with the same parameters.
+    """Replace a function by a Python function with the same parameters while graphs are captured.
 
     Args:
         original_fn: the function that programs call, for example one written in C.
@@ -324,7 +324,7 @@ def reset() -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Mark the begin of an iteration; the mark has no effect.
+    """Mark the beginning of an iteration; the mark has no effect.
 
     Returns: None.
 

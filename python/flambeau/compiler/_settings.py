@@ -1,4 +1,4 @@
-"""Modules of settings: a fixed set of names whose values can be changed, for a block or for good."""
+"""Modules of settings: a fixed set of names whose values can be changed, permanently or for a block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Patch:
-    """Changes settings inside of ``with``, or while a function runs."""
+    """Changes settings for a ``with`` block, or while a decorated function runs."""
 
     def __init__(self, module: ModuleType, changes: dict[str, Any]) -> None:
         for name in changes:
@@ -36,7 +36,7 @@ class Patch:
 
 
 def patcher(name: str) -> Callable[..., Patch]:
-    """Return the function ``patch`` of the module of settings `name`."""
+    """Return the function ``patch`` for the settings module `name`."""
 
     def patch(changes: Any = None, value: Any = None, /, **named: Any) -> Patch:
         given = {changes: value} if isinstance(changes, str) else dict(changes or {})

@@ -10,11 +10,11 @@ _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile",
 
 
 class set_stance:
-    """Setting of how compiled functions behave; it is also a context manager and a decorator.
+    """Sets how compiled functions behave: from now on, in a ``with`` block, or in a decorated function.
 
     Args:
-        stance: "default"; "force_eager" runs programs uncompiled; "eager_on_recompile" runs the graphs that
-            are recorded, and all other calls uncompiled; "fail_on_recompile" raises RuntimeError where a
+        stance: "default"; "force_eager" runs programs uncompiled; "eager_on_recompile" runs existing graphs,
+            and calls that would need a new one uncompiled; "fail_on_recompile" raises RuntimeError where a
             function would be recorded again; "eager_then_compile" means "default".
         skip_guard_eval_unsafe: accepted for compatibility; guards are always checked.
         force_backend: accepted for compatibility.

@@ -39,11 +39,11 @@ def _logger(artifact: str) -> logging.Logger:
 
 
 def say(artifact: str, text: Callable[[], str]) -> None:
-    """Print a text of one kind if it is asked for.
+    """Print an artifact if its logger is enabled.
 
     Args:
-        artifact: the kind, such as "graph_breaks".
-        text: returns the text; called only if it is printed.
+        artifact: the kind of text, such as "graph_breaks".
+        text: returns the text; called only if the text is printed.
     """
     trace.add(_TITLES[artifact], text)
     logger = _logger(artifact)

@@ -1,8 +1,8 @@
-"""``FLAMBEAU_TRACE=directory``: a page of HTML about each compilation.
+"""``FLAMBEAU_TRACE=directory``: an HTML page about each compilation.
 
 A page shows the user's code, the captured graph, the graphs before and after each pass, the program with its
 groups, the guards, why the graph ended, and how long each part took. It needs no other file and no network.
-``index.html`` lists the pages. A page that cannot be written costs a warning, never the compilation.
+``index.html`` lists the pages. If a page cannot be written, a warning is issued and compilation continues.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _thread = threading.local()
 
 @dataclass
 class Page:
-    """What a page shows.
+    """The content of a page.
 
     Args:
         title: the function that is compiled.
@@ -82,7 +82,7 @@ class Page:
         self.code = "\n".join(shown)
 
     def render(self) -> str:
-        """Return the page."""
+        """Return the page as HTML."""
         total = time.perf_counter() - self.begin
         parts = [f"<h1>{html.escape(self.title)}</h1>", f"<p>{html.escape(self.where)}</p>"]
         if self.reason:
@@ -102,7 +102,7 @@ class Page:
 
 
 def document(title: str, body: str) -> str:
-    """Return a page of HTML that needs no other file."""
+    """Return an HTML page that needs no other file."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -121,7 +121,7 @@ def _table(times: list[tuple[str, float]]) -> str:
 
 
 def directory(backend: Any = None) -> Path | None:
-    """Return where pages are written: the backend's option "trace", or FLAMBEAU_TRACE; None for nowhere."""
+    """Return the directory of the pages: the backend's option "trace", or FLAMBEAU_TRACE, or None."""
     keywords = backend.keywords if isinstance(backend, functools.partial) else {}
     options = keywords.get("options") or {}
     name = options.get("trace") or os.environ.get("FLAMBEAU_TRACE")
@@ -130,11 +130,11 @@ def directory(backend: Any = None) -> Path | None:
 
 @contextmanager
 def page(title: str, where: str, target: Path | None) -> Iterator[Page | None]:
-    """Write a page about what is compiled in a region; a region inside of another one adds to its page.
+    """Write a page about the compilations in a region; a nested region adds to the outer region's page.
 
     Args:
         title: the function that is compiled.
-        where: the position.
+        where: its position in the program.
         target: the directory; None: no page.
     """
     if target is None or getattr(_thread, "page", None) is not None:
@@ -155,8 +155,8 @@ def add(title: str, text: Callable[[], str]) -> None:
     """Add a section to the page of the thread, if there is one.
 
     Args:
-        title: what it shows.
-        text: returns the text; called only if there is a page.
+        title: the section's title.
+        text: returns the section's text; called only if there is a page.
     """
     current = getattr(_thread, "page", None)
     if current is not None:
@@ -176,7 +176,7 @@ def timed(name: str) -> Iterator[None]:
 
 
 def changed(what: str, graph: Any, change: Callable[[Any], None]) -> None:
-    """Run a pass on a graph, and show the graph before and after it where it differs.
+    """Run a pass on a graph, and show the graph before and after the pass if the pass changes it.
 
     Args:
         what: the graph's name.

@@ -1,8 +1,9 @@
 """`cond` in graphs that are recorded ahead of time: both branches become graphs below autograd.
 
-Forward is one node that runs a branch. Backward is another one: it runs the branch that the same condition
-chooses once more, with its gradients, so that nothing but the condition and the operands is saved. A branch
-that draws random numbers would draw others there; its graph runs as it was captured.
+The forward pass is one node, which runs a branch. The backward pass is another node: it runs the chosen
+branch again and computes its gradients, so only the condition and the operands are saved. A branch that draws
+random numbers would draw different ones the second time, so a graph with such a branch is not recorded ahead
+of time and runs as it was captured.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _COND: Any = cond
 
 
 def has_branches(module: Any) -> bool:
-    """Whether a captured graph holds `cond` or a loop."""
+    """Whether a captured graph contains `cond` or a loop."""
     return any(
         node.target is _COND or node.target is flex_attention_of_graph or node.target in LOOPS
         for node in module.graph.nodes
@@ -43,7 +44,7 @@ class BranchRunner(Interpreter):
 
     Args:
         module: the captured graph.
-        tracer: what holds the nodes.
+        tracer: receives the nodes.
         record: records a graph ahead of time.
     """
 
@@ -52,7 +53,7 @@ class BranchRunner(Interpreter):
         self.tracer, self.record = tracer, record
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function; record `cond` and loops."""
+        """Call a function; record it as one node if it is `cond` or a loop."""
         if target in LOOPS:
             return record_loop(self.tracer, self.record, target, args)
         if target is flex_attention_of_graph:
@@ -86,7 +87,7 @@ def _recorded(tracer: OperatorTracer, joints: list[Joint], pred: Any, operands: 
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            _ = ctx.saved_tensors  # an error if one was written since
+            _ = ctx.saved_tensors  # raises an error if one was changed after the forward pass
             tangents = [tracer.node_of(gradients[i]) for i in places]
             wanted = [any(pair) for pair in zip(*[joint.gradients for joint in joints], strict=True)]
             pairs = zip(operands, wanted, strict=True)
@@ -98,7 +99,7 @@ def _recorded(tracer: OperatorTracer, joints: list[Joint], pred: Any, operands: 
 
 
 def _like(value: Any) -> Any:
-    """A tensor without memory like another, which no graph holds."""
+    """Make a tensor on "meta" with another one's geometry, without adding a node to a graph."""
     with _pop_mode_temporarily(TorchDispatchModeKey.PROXY), flambeau.no_grad():
         return flambeau.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
 
@@ -106,7 +107,7 @@ def _like(value: Any) -> Any:
 def _add(
     tracer: OperatorTracer, pred: Any, branches: list[GraphModule], given: list[Node], made: Any
 ) -> None:
-    """Add the node of a call of `cond`, and those of its results."""
+    """Add the node of a `cond` call and the nodes of its results."""
     names = [f"branch_{len(vars(tracer.root)['_modules']) + i}" for i in range(len(branches))]
     nodes = []
     for name, branch in zip(names, branches, strict=True):
@@ -118,7 +119,7 @@ def _add(
 
 
 def _check(joints: list[Joint]) -> None:
-    """Refuse branches that cannot be run twice, or whose results would differ in what graphs rely on."""
+    """Refuse branches that cannot run twice, or whose results differ in properties that graphs rely on."""
     one, other = joints
     for joint in joints:
         if any(is_random(node) for node in joint.graph.nodes):
@@ -177,7 +178,7 @@ def _is_used(graph: Graph, name: str) -> bool:
 
 
 def _with_zeros(module: GraphModule, places: list[int], likes: list[Any]) -> GraphModule:
-    """Return zeros for operands that only the other branch has gradients of, in the operands' strides."""
+    """Add zeros, in the operands' strides, for operands that have a gradient only in the other branch."""
     output = next(node for node in reversed(module.graph.nodes) if node.op == "output")
     results = list(output.args[0])
     for k, like in enumerate(likes):

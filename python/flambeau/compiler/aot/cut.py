@@ -1,11 +1,11 @@
-"""Which values forward saves for backward: a minimum cut between what is kept and what backward reads.
+"""The values that forward saves for backward: a minimum cut between the inputs and what backward reads.
 
-Each value of forward is a pair of vertices, joined by an edge with the size of the value in memory. An edge
-without a limit leads from a value to each result that backward may compute from it again. The edges of the
-minimum cut are the values to save. Backward computes what it needs beyond them once more.
+Each value of forward is a pair of vertices, joined by an edge whose capacity is the value's size in bytes. An
+edge of infinite capacity leads from a value to each result that backward may recompute from it. The edges of
+the minimum cut are the values to save. Backward recomputes all other values that it needs.
 
 A value that the program can write to after forward (an input, a result) is saved only if autograd would save
-it too, because autograd then refuses to use it after a write. Random numbers are never drawn again.
+it too, because autograd then detects the write and raises an error. Random numbers are never drawn again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import flambeau
 from flambeau.compiler.ir.dependences import is_random, overload_of, written
 from flambeau.fx.node import Node
 
-_LEAST_ELEMENTS = 4096  # smaller results cost more calls than memory
+_LEAST_ELEMENTS = 4096  # recomputing smaller results costs more in calls than it saves in memory
 
 
 def solver() -> Callable[..., Any] | None:
-    """Return SciPy's maximum flow; None where SciPy is not installed."""
+    """Return SciPy's `maximum_flow`, or None if SciPy is not installed."""
     try:
         from scipy.sparse.csgraph import maximum_flow
     except ImportError:
@@ -38,7 +38,7 @@ def size_of(node: Node) -> int:
 
 
 class Forward:
-    """The forward half of a joint graph, as the cut sees it.
+    """The forward half of a joint graph, prepared for the cut.
 
     Args:
         inputs: the graph's inputs.
@@ -58,7 +58,7 @@ class Forward:
     ) -> None:
         self.inputs, self.saved = inputs, saved
         self.calls = [node for node in calls if node.op == "call_function"]
-        self._kept: list[Any] = []  # storages; held, so that an id stays one storage's
+        self._kept: list[Any] = []  # keeps storages alive, so that their ids stay unique
         self._outside = {self._storage(node) for node in (*inputs, *outputs)}
         self._written = {self._storage(n) for node in (*calls, *others) for n in written(node)}
         # Inputs may share memory with each other.
@@ -92,17 +92,17 @@ class Forward:
         return self._is_view(node) or (is_pointwise and value.numel() >= _LEAST_ELEMENTS)
 
     def may_be_saved(self, node: Node) -> bool:
-        """Whether a value can be kept without the program being able to change it unnoticed."""
+        """Whether a value can be saved and the program cannot change it without an error."""
         return node in self.saved or (
             node.meta.get("val") is not None and self._storage(node) not in self._outside
         )
 
     def could_gain(self) -> bool:
-        """Whether something that is saved now can be computed again instead."""
+        """Whether backward can recompute a value that autograd would save."""
         return any(node in self.cheap and size_of(node) > 0 for node in self.saved)
 
     def cut(self, again: Collection[Node]) -> list[Node]:
-        """Return the values to save if the nodes `again` may be computed twice.
+        """Return the values to save if backward may recompute the nodes `again`.
 
         Args:
             again: operators of forward.
@@ -127,12 +127,12 @@ class Forward:
         return [n for n in nodes if 2 * place[n] in reached and 2 * place[n] + 1 not in reached]
 
     def _is_parameter(self, node: Node) -> bool:
-        """Whether the program keeps a value alive anyway: a leaf that requires a gradient."""
+        """Whether a value is a leaf that requires a gradient, which the program keeps alive anyway."""
         value = node.meta.get("val")
         return node in self.inputs and value is not None and value.requires_grad and value.is_leaf
 
     def repeated(self, saved: Iterable[Node]) -> list[Node]:
-        """Return the operators that backward must repeat if it finds `saved`, in order."""
+        """Return the operators that backward must repeat if forward saves `saved`, in order."""
         known = {*saved, *self.inputs}
         waiting = [node for node in self.saved if node not in known]
         found: set[Node] = set()
@@ -145,7 +145,7 @@ class Forward:
         return [node for node in self.calls if node in found]
 
     def cost(self, node: Node) -> float:
-        """Return an estimate of the operations that one call needs."""
+        """Return an estimate of the arithmetic operations in one call."""
         value, overload = node.meta.get("val"), overload_of(node)
         from flambeau.utils.flop_counter import flop_registry
 
@@ -157,7 +157,7 @@ class Forward:
 
 
 def _reachable(edges: dict[tuple[int, int], int], source: int, sink: int) -> set[int]:
-    """The vertices that a source reaches in what a maximum flow leaves."""
+    """The vertices that the source reaches in the residual graph of a maximum flow."""
     import numpy as np
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import breadth_first_order
@@ -178,9 +178,9 @@ def chosen(forward: Forward, budget: float) -> list[Node]:
 
     Args:
         forward: the graph.
-        budget: 1: operators on single elements and views are computed again. 0: everything that can be.
-            Between: products and other operators too, the cheapest for their memory first, until what is
-            saved lies this far between the two.
+        budget: 1: backward recomputes pointwise operators and views. 0: it recomputes all operators that can
+            be repeated. Values between 0 and 1: it also recomputes products and other operators, those that
+            save most memory per operation first, until the saved memory lies at this fraction of the range.
     """
     first = forward.cut(forward.cheap)
     if budget >= 1:

@@ -1,4 +1,4 @@
-"""Tensors without memory that stand for a graph's inputs while it is recorded."""
+"""Tensors without memory that replace a graph's inputs while it is recorded."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _META = flambeau.device("meta")
 
 
 class NotAhead(Exception):
-    """A graph that is not recorded ahead of time; its message says why."""
+    """Raised for a graph that cannot be recorded ahead of time; the message gives the reason."""
 
 
 def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
     """Return a tensor on the device "meta" with the sizes, strides, offset and autograd state of another.
 
-    It is a leaf where the other is, because autocast keeps the casts of leaves.
+    It is a leaf if the other is, because autocast caches the casts of leaves.
     """
     if type(tensor) not in (flambeau.Tensor, flambeau.nn.Parameter):
         raise NotAhead(f"an input of the class {type(tensor).__name__}")
@@ -28,7 +28,7 @@ def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
         raise NotAhead(f"an input on {tensor.device}")
     sizes, strides, offset = tensor.size(), tensor.stride(), tensor.storage_offset()
     is_computed = tensor.requires_grad and not tensor.is_leaf and not flambeau.is_inference_mode_enabled()
-    if offset == 0 and not tensor._is_view() and not is_computed:  # autocast keeps no casts of views
+    if offset == 0 and not tensor._is_view() and not is_computed:  # autocast does not cache casts of views
         made = flambeau.empty_strided(sizes, strides, dtype=tensor.dtype, device=_META)
         return made.requires_grad_(tensor.requires_grad)
     reach = 1 + offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if n)
@@ -39,9 +39,9 @@ def without_memory(tensor: flambeau.Tensor) -> flambeau.Tensor:
 
 
 def on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return a call's arguments with the device "meta" in the place of the CPU.
+    """Return a call's arguments with the device "meta" instead of the CPU.
 
-    An operator that makes a tensor from sizes has an argument for the device.
+    Operators that make tensors from sizes take the device as an argument.
     """
     parameters = func._schema.arguments
     names = [p.name for p in parameters]

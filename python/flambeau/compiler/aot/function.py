@@ -18,10 +18,10 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
     """Return a function of the captured graph's inputs that returns its outputs, with gradients.
 
     Args:
-        joint: what was recorded.
-        parts: its two graphs.
-        forward: the program of the first, a function of its inputs.
-        backward: the program of the second, a function of a list, which it empties.
+        joint: the recorded graph.
+        parts: its forward and backward graphs.
+        forward: the compiled forward graph, a function of its inputs.
+        backward: the compiled backward graph, a function of a list, which it empties.
     """
     count = len(joint.outputs)
     plain = [i for i in range(count) if i not in joint.differentiable]
@@ -29,7 +29,7 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
     saved_inputs = parts.saved_inputs
     if flambeau.is_autocast_enabled("cpu"):
         forward = without_autocast(forward)
-    backward = without_autocast(backward)  # the caller of backward may be in a region
+    backward = without_autocast(backward)  # `backward` may be called inside an autocast region
 
     class CompiledFunction(flambeau.autograd.Function):
         """The node of one compiled graph."""
@@ -58,7 +58,7 @@ def differentiable(joint: Joint, parts: Parts, forward: Program, backward: Progr
 
 
 def _of_given(gradients: list[Any], reached_by: list[int], missing: int) -> tuple[Any, ...]:
-    """The gradients, None where all tangents that they are computed from are missing, as in eager mode."""
+    """Replace gradients by None if all tangents that they depend on are missing, as in eager mode."""
     return tuple(
         None if sources and not sources & ~missing else gradient
         for gradient, sources in zip(gradients, reached_by, strict=True)
@@ -66,7 +66,7 @@ def _of_given(gradients: list[Any], reached_by: list[int], missing: int) -> tupl
 
 
 def _with_layout(gradient: Any, layout: Layout) -> Any:
-    """A gradient in the memory order that was recorded; a program may hand in any other, or none."""
+    """Return a gradient with the recorded strides; a program may pass any strides, or None."""
     size, strides, dtype = layout
     if gradient is None:
         return flambeau.empty_strided(size, strides, dtype=dtype).zero_()

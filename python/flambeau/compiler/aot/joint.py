@@ -1,4 +1,4 @@
-"""One graph of forward and backward operators, recorded without computing."""
+"""One graph of forward and backward operators, recorded on tensors without memory."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Layout = tuple[tuple[int, ...], tuple[int, ...], Any]  # sizes, strides, dtype
 
 @dataclass
 class Joint:
-    """What was recorded.
+    """The recorded graph.
 
     Args:
         graph: inputs, forward operators, then backward operators.
         inputs: the placeholders of the captured graph's inputs.
-        outputs: what the captured graph returns.
+        outputs: the outputs of the captured graph.
         tangents: placeholders of the gradients of those outputs that have one.
-        tangent_layouts: their sizes, strides and dtypes, which the backward operators count on.
+        tangent_layouts: their sizes, strides and dtypes, which the backward operators rely on.
         gradients: for each input its gradient, or None.
-        reached_by: for each input the tangents that its gradient is computed from, one bit each.
-        differentiable: places of the outputs that have a gradient.
+        reached_by: for each input, a bit set of the tangents that its gradient depends on.
+        differentiable: indices of the outputs that have a gradient.
         forward: the number of nodes that belong to forward, placeholders among them.
         constants: tensors that are neither inputs nor results, by the names of their nodes.
-        end: the state of the thread after the captured graph; None if it changes none.
+        end: the state of the thread after the captured graph; None if the graph does not change the state.
     """
 
     graph: Graph
@@ -69,14 +69,14 @@ class _Recorder:
         return self.module.forward(*self.inputs)
 
     def forward(self) -> tuple[list[Any], ThreadState | None]:
-        """Run the graph; return its results, and the state of the thread after it if it differs."""
+        """Run the graph; return its results and, if the graph changed it, the state of the thread."""
         begin = ThreadState.now()
         with kept_state(), meta_as_cpu():
             with self.mode:
                 outputs = list(self._run())
             end = ThreadState.now()
         if not all(isinstance(output, flambeau.Tensor) for output in outputs):
-            raise NotAhead("a result that is no tensor")
+            raise NotAhead("a result that is not a tensor")
         if end.is_inference != begin.is_inference or any(
             output.is_inference() != begin.is_inference for output in outputs
         ):
@@ -94,7 +94,7 @@ class _Recorder:
         joint.tangent_layouts = [(tuple(t.size()), tuple(t.stride()), t.dtype) for t in tangents]
         starts = [tensor for tensor in self.inputs if tensor.requires_grad]
         with kept_state(), self.mode:
-            flambeau.set_autocast_enabled("cpu", False)  # backward is called outside of the regions
+            flambeau.set_autocast_enabled("cpu", False)  # programs call backward outside autocast regions
             found = flambeau.autograd.grad(ends, starts, tangents, allow_unused=True)
         by_start = {id(start): gradient for start, gradient in zip(starts, found, strict=True)}
         gradients = [by_start.get(id(tensor)) for tensor in self.inputs]
@@ -108,7 +108,7 @@ def record(module: Any, examples: list[Any]) -> Joint:
     Args:
         module: the captured `fx.GraphModule`; its forward returns a tuple of tensors.
         examples: its inputs.
-    Raises: `NotAhead` for what is not recorded; any error of an operator that cannot run without memory.
+    Raises: `NotAhead` for a graph that cannot be recorded; an operator's error if it needs memory to run.
     """
     recorder = _Recorder(module, examples)
     versions = [tensor._version for tensor in recorder.inputs]
@@ -140,7 +140,7 @@ def _reached_by(joint: Joint) -> list[int]:
 
 
 def _check_offsets(graph: Graph, inputs: list[Any]) -> None:
-    """Refuse places in the memory of an input: guards do not hold where a tensor begins in its memory."""
+    """Refuse views at fixed offsets in an input's memory, because guards do not check storage offsets."""
     storages = [tensor.untyped_storage() for tensor in inputs]
     for node in graph.nodes:
         schema = getattr(node.target, "_schema", None)
@@ -152,11 +152,11 @@ def _check_offsets(graph: Graph, inputs: list[Any]) -> None:
         tensors = [n.meta["val"] for n in node.all_input_nodes if n.meta.get("val") is not None]
         memory = [tensor.untyped_storage() for tensor in tensors]
         if given is not None and any(one is other for one in memory for other in storages):
-            raise NotAhead("a view at a fixed place in the memory of an input")
+            raise NotAhead("a view at a fixed offset in the memory of an input")
 
 
 def _name_devices(graph: Graph) -> None:
-    """Put the CPU in the place of the device "meta", which composites read off their arguments."""
+    """Replace the device "meta", which composites take from their arguments, by the CPU."""
 
     def real(value: Any) -> Any:
         return (
@@ -176,7 +176,7 @@ def _constants(tracer: OperatorTracer) -> dict[str, Any]:
 
 
 def _check_sharing(joint: Joint, inputs: list[Any], outputs: list[Any]) -> None:
-    """Refuse results that share memory: autograd would have to know what they are views of."""
+    """Refuse results that share memory: autograd would need to know their bases."""
     storages = [tensor.untyped_storage() for tensor in inputs]
     for output in outputs:
         storage = output.untyped_storage()

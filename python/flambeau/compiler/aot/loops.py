@@ -1,9 +1,9 @@
 """Loops and checkpoints in graphs that are recorded ahead of time: their functions become programs.
 
-A function is recorded once, on tensors without memory that stand for the arguments of any step. Forward is
-one node that runs the loop. Backward is another one: it runs the loop once more, with gradients, and then
-backward through its steps, so that nothing but the operands of the loop is saved. If the functions draw
-random numbers, forward also returns the state of the generator, with which backward draws the same ones.
+A function is recorded once, on tensors without memory that represent the arguments of any step. The forward
+pass is one node, which runs the loop. The backward pass is another node: it runs the loop again with
+gradients and then backward through its steps, so only the operands of the loop are saved. If the functions
+draw random numbers, forward also returns the state of the generator, and backward draws the same numbers.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Record = Callable[[Any, list[Any]], "Joint"]
 
 @dataclass
 class Body:
-    """A function of a loop, recorded; the backend compiles it.
+    """A recorded function of a loop, for the backend to compile.
 
     Args:
         joint: its operators.
         examples: its inputs.
-        carried: how many of them, the first ones, may come with other strides in the first step.
+        carried: the number of leading inputs whose strides may differ in the first step.
     """
 
     joint: Joint
@@ -46,7 +46,7 @@ class Body:
         """Return a program of the body for arguments of any strides.
 
         Args:
-            run: the program for the strides that were recorded.
+            run: the program for the recorded strides.
         """
         strides = [x.stride() for x in self.examples[: self.carried]]
         if not strides:
@@ -86,7 +86,7 @@ def _step_checkpointed(groups: list[list[Any]], _: Any) -> tuple[list[Any], int]
     return groups[0], 0
 
 
-# For each loop, what makes the arguments of its first step, and the number of those that steps replace.
+# For each loop, a function that returns the arguments of its first step and how many of them steps replace.
 LOOPS: dict[Any, Callable[[list[list[Any]], Any], tuple[list[Any], int]]] = {
     higher_order.while_loop: _step_while,
     higher_order.scan: _step_scan,
@@ -97,10 +97,10 @@ LOOPS: dict[Any, Callable[[list[list[Any]], Any], tuple[list[Any], int]]] = {
 
 
 def record_loop(tracer: OperatorTracer, record: Record, target: Any, args: tuple[Any, ...]) -> list[Any]:
-    """Record a call of a loop; returns its results, which have no memory.
+    """Record a call of a loop; return its results, which have no memory.
 
     Args:
-        tracer: what holds the nodes.
+        tracer: receives the nodes.
         record: records a graph ahead of time.
         target: a key of `LOOPS`.
         args: graphs, tuples of tensors, then numbers.
@@ -123,12 +123,12 @@ def record_loop(tracer: OperatorTracer, record: Record, target: Any, args: tuple
 
 
 def record_attention(tracer: OperatorTracer, args: tuple[Any, ...]) -> list[Any]:
-    """Record a call of `flex_attention_of_graph`; returns its results, which have no memory.
+    """Record a call of `flex_attention_of_graph`; return its results, which have no memory.
 
     Its functions run as they were captured, on all positions at once.
 
     Args:
-        tracer: what holds the nodes.
+        tracer: receives the nodes.
         args: two graphs or None, three tuples of tensors, then numbers.
     """
     modules, groups, more = args[:2], [list(a) for a in args[2:5]], args[5:]
@@ -151,7 +151,7 @@ def _attribute(tracer: OperatorTracer, body: Body) -> Node:
 
 
 def _bodies(record: Record, target: Any, modules: list[Any], examples: list[Any], carried: int) -> list[Body]:
-    """Record the functions for arguments with the strides and gradients that those of any step have."""
+    """Record the functions for arguments whose strides and gradient state hold in every step."""
     for _ in range(2 + carried):
         bodies = [Body(record(module, examples), examples, carried) for module in modules]
         joint = bodies[-1].joint
@@ -165,13 +165,13 @@ def _bodies(record: Record, target: Any, modules: list[Any], examples: list[Any]
         if target is higher_order.while_loop and any(
             x.stride() != strides for x, (strides, _) in zip(examples, wanted, strict=False)
         ):
-            break  # without trips it returns its inputs
+            break  # a loop without iterations returns its inputs
         made = [
             flambeau.empty_strided(x.size(), strides, dtype=x.dtype, device="meta").requires_grad_(is_wanted)
             for x, (strides, is_wanted) in zip(examples, wanted, strict=False)
         ]
         examples = [*made, *examples[carried:]]
-    raise NotAhead("a loop that changes the strides of what it carries")
+    raise NotAhead("a loop that changes the strides of a carried tensor")
 
 
 def _check(joint: Joint) -> None:
@@ -182,13 +182,13 @@ def _check(joint: Joint) -> None:
 
 
 def _like(value: Any) -> Any:
-    """A tensor without memory and history like another."""
+    """Make a tensor on "meta" with another one's geometry, without its autograd history."""
     with flambeau.no_grad():
         return flambeau.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
 
 
 def _results(target: Any, bodies: list[Body], groups: list[list[Any]], more: tuple[Any, ...]) -> list[Any]:
-    """Return what a loop over these tensors returns, from steps that compute nothing."""
+    """Return a loop's results as tensors without memory, computed from its recorded steps."""
     answers = iter([True, False])
     functions: list[Callable[..., Any]] = [_step_of(body) for body in bodies]
     if target is higher_order.while_loop:
@@ -212,7 +212,7 @@ def _call(
     """Add the nodes of a loop, and return its results."""
     nodes, groups, more = arguments
     flat = [x for group in groups for x in group]
-    if target is higher_order.while_loop:  # a loop without trips returns its inputs
+    if target is higher_order.while_loop:  # a loop without iterations returns its inputs
         differs = [m.requires_grad or x.requires_grad for m, x in zip(made, groups[0], strict=True)]
     else:
         differs = [m.requires_grad for m in made]
@@ -237,7 +237,7 @@ def _call(
 
         @staticmethod
         def backward(ctx: Any, *slopes: Any) -> Any:
-            _ = ctx.saved_tensors  # an error if one was written since
+            _ = ctx.saved_tensors  # raises an error if one was changed after the forward pass
             tangents = tuple(tracer.node_of(slopes[i]) for i in places)
             with _pop_mode_temporarily(TorchDispatchModeKey.PROXY), flambeau.no_grad():
                 found = [flambeau.empty_like(x) if w else None for x, w in zip(flat, wanted, strict=True)]

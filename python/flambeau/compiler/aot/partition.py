@@ -20,7 +20,7 @@ class Parts:
         forward: takes the inputs; returns the outputs, then the saved values.
         backward: takes the saved values, then the outputs' gradients; returns those of the inputs.
         saved: the number of saved values.
-        saved_inputs: places of the inputs among the saved values, which come first.
+        saved_inputs: indices of the saved inputs, which come first among the saved values.
         repeated: the number of forward operators that backward computes again.
     """
 
@@ -34,12 +34,12 @@ class Parts:
 def divide(joint: Joint, budget: float = 1.0) -> Parts:
     """Divide a joint graph where its backward operators begin.
 
-    What forward computed and backward reads is saved, as autograd does, or computed again where that is cheap
-    and saves memory (`cut`).
+    Forward saves the values that backward reads, as autograd does; backward recomputes values where that is
+    cheap and saves memory (`cut`).
 
     Args:
         joint: the recorded graph.
-        budget: how much memory saved values may take, from 0 (the least) to 1.
+        budget: how much memory saved values may take, from 0 (the minimum) to 1.
     """
     nodes = list(joint.graph.nodes)
     tangents = set(joint.tangents)
@@ -49,7 +49,7 @@ def divide(joint: Joint, budget: float = 1.0) -> Parts:
     made = {*first, *joint.inputs}
     ends = {n for n in joint.gradients if n is not None}
     read = {n for node in second for n in node.all_input_nodes} | ends
-    assert read <= made | tangents | set(second), "divide: backward reads a value that nobody computes"
+    assert read <= made | tangents | set(second), "divide: backward reads a value that no node computes"
     kept, again = _kept(joint, first, second, read, budget)
     saved_inputs = [i for i, node in enumerate(joint.inputs) if node in kept]
     saved = [n for n in first if n in kept]
@@ -70,7 +70,7 @@ def divide(joint: Joint, budget: float = 1.0) -> Parts:
 def _kept(
     joint: Joint, first: list[Node], second: list[Node], read: set[Node], budget: float
 ) -> tuple[set[Node], list[Node]]:
-    """Return what forward saves, and the forward operators that backward repeats."""
+    """Return the values that forward saves and the forward operators that backward repeats."""
     saved = [n for n in (*joint.inputs, *first) if n in read and n.op != "get_attr"]
     forward = Forward(joint.inputs, first, joint.outputs, saved, second)
     if solver() is None or not (forward.could_gain() or budget < 1):
@@ -101,7 +101,7 @@ def _with_repeated(second: list[Node], again: list[Node]) -> list[Node]:
 
 
 def _needed(nodes: list[Node], ends: list[Node]) -> list[Node]:
-    """The nodes that the ends read, or that have an effect."""
+    """The nodes that `ends` depend on, and the nodes that have an effect."""
     wanted: set[Node] = set(ends)
     kept = []
     for node in reversed(nodes):

@@ -1,4 +1,4 @@
-"""The state of a thread that operators read and captured graphs change: gradient modes and autocast."""
+"""Gradient modes and autocast: the thread state that operators read and captured graphs change."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _INFERENCE = 2  # the bit of `_C._get_grad_modes`
 
 @dataclass(frozen=True)
 class ThreadState:
-    """What a thread's operators read.
+    """The state that a thread's operators read.
 
     Args:
         modes: gradient modes, as bits.
-        casts: for each device with autocast its name, whether it casts, and its lower precision.
-        is_cache_enabled: whether autocast keeps the casts of parameters.
-        nesting: how many regions of autocast the thread is in.
+        casts: for each device with autocast: its name, whether autocast is on, and its lower precision.
+        is_cache_enabled: whether autocast caches the casts of parameters.
+        nesting: how many autocast regions the thread is in.
     """
 
     modes: int
@@ -79,7 +79,7 @@ def kept_state(within: ThreadState | None = None) -> Iterator[None]:
 
 @contextmanager
 def meta_as_cpu() -> Iterator[None]:
-    """A region in which autocast casts tensors without memory as it casts those of the CPU."""
+    """A region in which autocast treats tensors on "meta" as tensors on the CPU."""
     before = _C._autocast_meta_as_cpu(True)
     try:
         yield
@@ -88,7 +88,7 @@ def meta_as_cpu() -> Iterator[None]:
 
 
 def without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose operators cast nothing: what was recorded below autocast holds its casts."""
+    """Return a function that runs without autocast: a graph recorded below autocast contains the casts."""
 
     def uncast(*inputs: Any) -> Any:
         if not flambeau.is_autocast_enabled("cpu"):
@@ -103,12 +103,12 @@ def without_autocast(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ending_in(run: Callable[..., Any], state: ThreadState) -> Callable[..., Any]:
-    """Return a function that leaves the thread in a state, as the graph that it computes does."""
+    """Return a function that sets the thread state at its end, as its graph does."""
 
     def ended(*inputs: Any) -> Any:
         results = run(*inputs)
         state.enter()
-        if state.nesting == 0:  # the graph may have left the outermost region
+        if state.nesting == 0:  # the graph may have left the outermost autocast region
             _C.clear_autocast_cache()
         return results
 

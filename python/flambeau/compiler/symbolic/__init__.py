@@ -1,1 +1,1 @@
-"""Graphs that hold for more than one size: numbers that follow from sizes, and a check of new sizes."""
+"""Graphs that are valid for several sizes: numbers that depend on sizes, and a check of new sizes."""

@@ -1,8 +1,8 @@
-"""Numbers that follow from the sizes of tensors while a program is recorded.
+"""Numbers that depend on the sizes of tensors while a program is recorded.
 
-A tracked number is a Python number of the running program that knows the node of the graph which computes it.
-Arithmetic and arguments of operators refer to the node. Everywhere else the number is a constant:
-`Journal.fix` notes its value as a fact, and sizes for which a fact does not hold are recorded anew.
+A tracked number is a Python number of the running program with a reference to the node that computes it.
+Arithmetic and arguments of operators refer to the node. Every other use makes the number a constant:
+`Journal.fix` notes its value as a fact, and the program is recorded again for sizes that violate a fact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
-# Functions of numbers and of sequences of numbers that a graph computes again.
+# Functions of numbers and of sequences of numbers that a graph can hold as nodes.
 ARITHMETIC: frozenset[Any] = frozenset(
     {getattr(operator, name) for name in (
         "add sub mul truediv floordiv mod pow neg pos abs iadd isub imul itruediv ifloordiv imod ipow "
@@ -28,7 +28,7 @@ ARITHMETIC: frozenset[Any] = frozenset(
     | {getattr(math, name) for name in "sqrt ceil floor log log2 log10 exp pow prod gcd trunc".split()}
     | {int, float, abs, min, max, round, pow, divmod}
 )  # fmt: skip
-# Functions that move values without looking at numbers among them.
+# Functions that move values and do not read the numbers among them.
 MOVES: frozenset[Any] = frozenset(
     {list, tuple, dict, len, zip, enumerate, reversed, iter, next, slice, tuple.__new__, object.__new__}
 )
@@ -36,12 +36,12 @@ MOVING_METHODS = frozenset(
     "append extend appendleft extendleft get items values keys copy clear __iter__ __init__ "
     "__setattr__".split()
 )
-# Methods of lists and tuples that look at no elements, but at numbers among their arguments.
+# Methods of lists and tuples that read numbers among their arguments but no elements.
 PLACING_METHODS = frozenset("__getitem__ __add__ __radd__ __mul__ __rmul__ __len__ insert pop".split())
 
 
 class Journal:
-    """What one recording assumes about tracked numbers.
+    """The assumptions of one recording about tracked numbers.
 
     Args:
         graph: receives the nodes.
@@ -55,7 +55,7 @@ class Journal:
         self._fixed: set[Node] = set()
 
     def compute(self, op: str, target: Any, args: Any, kwargs: Any, value: Any) -> Any:
-        """Add a node whose result is not a tensor, and return the value, tracked if it is a number."""
+        """Add a node whose result is not a tensor; return the value, tracked if it is a number."""
         node = self.graph.create_node(op, target, args, kwargs)
         self.numbers[node] = value
         if type(value) in _TRACKED:
@@ -69,7 +69,7 @@ class Journal:
         return value
 
     def expect(self, node: Node, value: Any) -> None:
-        """Note that the record holds only where a node has this value."""
+        """Note that the recording is valid only if a node has this value."""
         if self.is_open:
             self.facts.append((node, value))
 
@@ -97,7 +97,7 @@ class Tracked:
 
 
 class TrackedInt(Tracked, int):
-    """An integer with a node. Operations that capture does not see fix it."""
+    """An integer with a node. Operations outside capture fix its value."""
 
     def __new__(cls, value: int, node: Node, journal: Journal) -> TrackedInt:
         self = int.__new__(cls, value)
@@ -106,7 +106,7 @@ class TrackedInt(Tracked, int):
 
 
 class TrackedFloat(Tracked, float):
-    """A floating-point number with a node. Operations that capture does not see fix it."""
+    """A floating-point number with a node. Operations outside capture fix its value."""
 
     def __new__(cls, value: float, node: Node, journal: Journal) -> TrackedFloat:
         self = float.__new__(cls, value)
@@ -146,7 +146,7 @@ def is_tracked(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value with Python's own numbers in the place of tracked ones, also in containers."""
+    """Replace tracked numbers by plain Python numbers, also inside containers."""
     if isinstance(value, TrackedInt):
         return int.__add__(value, 0)
     if isinstance(value, TrackedFloat):
@@ -157,7 +157,7 @@ def plain(value: Any) -> Any:
 
 
 def fixed(value: Any) -> Any:
-    """The same, for a use that no graph repeats: tracked numbers are constants from now on."""
+    """Do the same as `plain`, and fix the tracked numbers, because the use is not part of a graph."""
     if isinstance(value, Tracked):
         value.journal.fix(value)
         return plain(value)
@@ -190,7 +190,7 @@ def holds_tracked(value: Any) -> bool:
 
 
 def release(owner: Any) -> None:
-    """Replace the tracked numbers in a container, a cell or the attributes of an object, in place."""
+    """Replace tracked numbers in a container, a cell or an object's attributes by plain ones, in place."""
     if isinstance(owner, dict):
         for key, value in list(owner.items()):
             if holds_tracked(value):
@@ -208,7 +208,7 @@ def release(owner: Any) -> None:
 
 
 def is_arithmetic(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call is one that a graph can compute again from numbers."""
+    """Whether a call computes numbers that a graph can compute too."""
     try:
         known = function in ARITHMETIC
     except TypeError:

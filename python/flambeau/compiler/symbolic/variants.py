@@ -1,4 +1,4 @@
-"""Runs one graph for many sizes: new sizes are checked without computing, frequent ones are compiled."""
+"""Runs one graph for many sizes: checks new sizes on "meta" tensors and compiles frequent ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flambeau.utils._python_dispatch import TorchDispatchMode
 
 Compile = Callable[[Any, list[Any]], Callable[..., Any]]
 
-# Sizes whose graphs are compiled, and sizes that are remembered as right or wrong, per graph.
+# Limits per graph: how many sizes are compiled, and for how many sizes the result of the check is kept.
 MOST_COMPILED = 32
 MOST_KNOWN = 4096
 
 
 class _WithoutMemory(TorchDispatchMode):
-    """Makes the tensors of factory functions on the device "meta"."""
+    """Makes factory functions create tensors on the device "meta"."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = on_meta(func, args, kwargs or {})
@@ -33,12 +33,12 @@ class Variants:
     """A captured graph with inputs whose sizes may differ from call to call.
 
     Args:
-        graph: the graph's module; nodes of numbers compute what follows from sizes.
-        whole: the graph with all nodes that the journal names.
+        graph: the graph's module, with nodes for the numbers that depend on sizes.
+        whole: the graph with all nodes that the journal refers to.
         journal: the numbers of `whole`, and the facts that must hold.
-        places: the inputs whose sizes may differ.
+        places: indices of the inputs whose sizes may differ.
         backend: compiles the graph.
-        is_per_size: whether the backend compiles each size by itself; else it receives the graph as it is.
+        is_per_size: whether the backend compiles a graph for each size; if False, it compiles `graph` once.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Variants:
         self._compiled = 0
 
     def start(self, inputs: list[Any]) -> Callable[..., Any]:
-        """Admit the sizes with which the graph was recorded, compile it if it is compiled once.
+        """Accept the sizes of the recording; compile the graph unless it is compiled for each size.
 
         Returns: `select`.
         """
@@ -70,7 +70,7 @@ class Variants:
         return self.select
 
     def select(self, *inputs: Any) -> Callable[..., Any] | None:
-        """Return what computes the graph at these sizes; None if the record does not hold for them."""
+        """Return a function that computes the graph at these sizes; None if a fact does not hold."""
         key = self._key(inputs)
         try:
             return self._known[key]
@@ -84,7 +84,7 @@ class Variants:
         return tuple([(inputs[i].shape, inputs[i].stride()) for i in self.places])
 
     def _first(self, key: Any) -> Callable[..., Any]:
-        """What runs at the first call with these sizes; the second one compiles."""
+        """Return the function for the first call with these sizes; the second call compiles."""
         if not self.is_per_size:
             return self._shared
 
@@ -106,7 +106,7 @@ class Variants:
     def _of_sizes(self, values: dict[Node, Any], inputs: list[Any]) -> Callable[..., Any]:
         self._compiled += 1
         graph, outputs = with_constants(self.whole, self.numbers, values)
-        module = GraphModule(self.graph, graph, "CapturedGraph")  # which may hold branches of `cond`
+        module = GraphModule(self.graph, graph, "CapturedGraph")  # self.graph may own branches of `cond`
         compiled = self.backend(module, inputs)
         gain = module.meta.get("gain")
         if all(place is not None for place, _ in outputs):
@@ -125,7 +125,7 @@ class Variants:
         try:
             with kept_state(), meta_as_cpu(), flambeau.no_grad(), _WithoutMemory():
                 values = self._evaluated(inputs)
-        except Exception:  # whatever the reason is, the program itself shows it when it is recorded
+        except Exception:  # the program raises its own error when it is recorded for these sizes
             self.is_broken = True
             return None
         for node, expected in self.facts:
@@ -157,10 +157,10 @@ def _given(arguments: Any, values: dict[Node, Any]) -> Any:
 def with_constants(
     graph: Graph, numbers: set[Node], values: dict[Node, Any]
 ) -> tuple[Graph, list[tuple[int | None, Any]]]:
-    """Copy a graph with constants in the place of numbers.
+    """Copy a graph with its numbers as constants.
 
-    Returns: the graph, which returns the outputs that are tensors; and for each output its place among
-        these and None, or None and the number.
+    Returns: the graph, which returns only the outputs that are tensors; and for each output a pair: its index
+        among these and None, or None and the number.
     """
     made, copies = Graph(), dict[Node, Node]()
     outputs: list[tuple[int | None, Any]] = []
