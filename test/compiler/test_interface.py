@@ -84,7 +84,7 @@ def test_marks_on_functions():
 def test_graphs_are_recorded_again_up_to_a_limit():
     backend = Recorder()
     made = fb.compile(lambda x: x + 1, backend=backend, dynamic=False)
-    with _dynamo.config.patch(recompile_limit=3), pytest.warns(UserWarning, match="as it is from now on"):
+    with _dynamo.config.patch(recompile_limit=3), pytest.warns(UserWarning, match="runs uncompiled from now"):
         for n in range(6):
             assert made(fb.ones(n)).shape == (n,)
     assert len(backend.graphs) == 3 and program(made).is_given_up

@@ -8,7 +8,7 @@
 | `guards` | the conditions under which a recorded segment may run again |
 | `tracker` | origins, writes and guards of one segment |
 | `recording` | the graph of one segment |
-| `attributes`, `calls`, `operators`, `instructions` | the meaning of Python, with records of what happens |
+| `attributes`, `calls`, `operators`, `instructions` | Python's semantics, with a record of reads and writes |
 | `machine` | the loop over instructions, exceptions, breaks |
 | `rebuild`, `segments` | code that runs a recorded segment, and the cache of segments |
 """

@@ -1,8 +1,9 @@
 """`flex_attention` as one node: its functions of scores and of the mask are recorded once, as graphs.
 
-Each function runs on one score and one position while it is recorded, and the node maps its graph over all
-of them. So it may have no effect, as a branch of `cond`, and what it reads from outside becomes an operand,
-which has a gradient. Anything else ends the graph, and the program's own attention runs.
+Capture records each function on one score and one position, and the node maps the function's graph over all
+positions. Therefore a function may have no effects, like a branch of `cond`. Tensors that it reads from
+outside become operands, with gradients. Any other function ends the graph, and the program's own attention
+runs.
 """
 
 from __future__ import annotations
@@ -74,12 +75,12 @@ def _require(machine: Any, tensor: Any, what: str) -> None:
 
 
 def _function(machine: Any, function: Any, example: list[Any], name: str) -> tuple[Recorded, list[Any]]:
-    """Record a function of one position."""
+    """Record a function that computes one position."""
     what = f"flex_attention with a {name}"
     part = record_function(machine, function, tuple, example, [False] * len(example), what)
     part.check([part.result])
     if part.result.dim() != 0:
-        raise Break(f"{what} that returns no single number")
+        raise Break(f"{what} that does not return a single number")
     return part, [part.result]
 
 

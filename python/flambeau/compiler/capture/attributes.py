@@ -1,4 +1,4 @@
-"""Attributes: reads with the origins and guards that follow, writes with a note of what changed."""
+"""Attributes: reads, which add origins and guards, and writes, which are noted for the segment's end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 def find(kind: type, name: str) -> tuple[Any, type | None]:
-    """Return an attribute as a class holds it, and the class among its bases that does."""
+    """Return an attribute as it stands in the dict of a class, and the class in the MRO that has it."""
     for base in kind.__mro__:
         if name in base.__dict__:
             return base.__dict__[name], base
@@ -34,10 +34,10 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
 
 
 class Attributes(Core):
-    """The instructions' access to attributes."""
+    """Access to attributes, for instructions."""
 
     def load_attribute(self, value: Any, name: str) -> None:
-        """Push an attribute, now or when the function that computes it returns."""
+        """Push an attribute, at once or when the Python function that computes it returns."""
         if self.is_native:
             self.push(getattr(value, name))
         elif isinstance(value, flambeau.Tensor):
@@ -61,7 +61,7 @@ class Attributes(Core):
     def _load_plain(self, value: Any, name: str) -> None:
         result = getattr(value, name)
         if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in ("flambeau", "torch"):
-            self.push(result)  # names of the package stay what they are
+            self.push(result)  # names of the package do not change, so they need no guard
         else:
             self._read(value, name, result)
 
@@ -79,7 +79,7 @@ class Attributes(Core):
         elif name in ("grad_fn", "_version", "_grad", "_base", "volatile"):
             raise Break(f"the attribute {name} of a tensor, which a graph cannot hold")
         else:
-            self.push(getattr(value, name))  # a method; calls of it become nodes
+            self.push(getattr(value, name))  # a method, whose calls become nodes
 
     def _load_gradient(self, value: flambeau.Tensor) -> None:
         origin = self.tracker.origin_of(value)
@@ -117,7 +117,7 @@ class Attributes(Core):
         self.push(result)
 
     def _adopt_of_class(self, owner: type, name: str, found: Any) -> None:
-        """Guard what a class of a program holds; flambeau's and builtin classes stay what they are."""
+        """Guard an attribute of a program's class; flambeau's and builtin classes do not change."""
         if known.is_own(owner) or owner.__module__ == "builtins":
             return
         place = self.tracker.constant(owner)
@@ -126,7 +126,7 @@ class Attributes(Core):
             self.tracker.adopt(found, origin)
 
     def _guard_lack_of_bases(self, kind: type, name: str, owner: type | None) -> None:
-        """Guard that the classes which are asked before `owner` have no such attribute."""
+        """Guard that the classes before `owner` in the MRO have no such attribute."""
         for base in kind.__mro__:
             if base is owner:
                 return
@@ -217,7 +217,7 @@ class Attributes(Core):
     # --- writes -------------------------------------------------------------------------------------
 
     def store_attribute(self, value: Any, name: str, new: Any) -> None:
-        """Set an attribute, now or by the function of the class that does."""
+        """Set an attribute, at once or by interpreting the class's setter."""
         if self.is_native:
             setattr(value, name, new)
             return

@@ -1,4 +1,4 @@
-"""What the parts of the interpreter share: the frames, the segment's records, breaks."""
+"""The state that all parts of the interpreter share: frames, the segment's records, breaks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Core:
     tracker: Tracker
     recorder: Recorder
     is_native: bool  # whether the instruction runs without records
-    is_spoiled: bool  # whether something happened that no graph holds: the segment is not kept
+    is_spoiled: bool  # whether an effect occurred that a graph cannot hold; such a segment is discarded
 
     @property
     def frame(self) -> Frame:
@@ -42,7 +42,7 @@ class Core:
         return self.frames[-1].stack.pop()
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Call a function; its result is pushed, now or when its frame returns."""
+        """Call a function; its result is pushed at once or when its frame returns."""
         raise NotImplementedError
 
     def enter(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -59,11 +59,11 @@ class Core:
             self.pop()
 
     def spoil(self, reason: str) -> None:
-        """Give up the segment; its instruction ends a segment from now on."""
+        """Discard the segment; the current instruction ends a segment from now on."""
         raise NotImplementedError
 
     def require_known(self, tensor: flambeau.Tensor, name: str = "") -> None:
-        """Give up the segment if nothing is known about a tensor.
+        """Discard the segment if the graph does not know a tensor.
 
         Args:
             tensor: the tensor.
@@ -98,7 +98,7 @@ class Core:
         if has_tensor(result):
             self.recorder.record(op, target, given, named, result, self.where())
         elif name not in known.METADATA and name not in known.CONSTANT:
-            self.spoil(f"{name}, whose result is no tensor")
+            self.spoil(f"{name}, whose result is not a tensor")
         else:
             result = self.recorder.number(op, target, args, kwargs, result)
         self.push(result)
@@ -111,7 +111,7 @@ class Core:
         kwargs: dict[str, Any],
         name: str,
     ) -> Any:
-        """Run an operator; an error of its own means that no graph can hold it."""
+        """Run an operator; discard the segment if the operator raises an error."""
         if self.recorder.journal.numbers:
             args, kwargs = plain(args), plain(kwargs)
         try:

@@ -1,4 +1,4 @@
-"""Functions that bind the arguments of a call to the variables of a function, at the speed of a call."""
+"""Functions that bind the arguments of a call to the variables of a function, as fast as a Python call."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Signature = tuple[types.CodeType, Any, Any]
 
 
 def signature_of(function: types.FunctionType) -> Signature:
-    """Return what a binder of a function depends on: its code, defaults and keyword defaults."""
+    """Return the parts of a function that its binder depends on: code, defaults and keyword defaults."""
     return function.__code__, function.__defaults__, function.__kwdefaults__
 
 
 def binder(function: types.FunctionType) -> Callable[..., list[Any]] | None:
-    """Return a function with the parameters and defaults of this one that returns its variables.
+    """Return a function with the parameters and defaults of `function` that returns its variables.
 
-    Variables are in the order of `frames.variables`. None for code whose parameters have no names that
-    Python's grammar knows, such as the body of a generator expression.
+    Variables are in the order of `frames.variables`. The result is None for code whose parameters are not
+    identifiers, such as the body of a generator expression.
 
     >>> def function(a, /, b=2, *rest, c=3, **more):
     ...     d = a

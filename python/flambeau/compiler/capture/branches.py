@@ -1,8 +1,8 @@
-"""Functions that become graphs inside of a graph, without effects; `cond` on a tensor as one node.
+"""Functions without effects that become graphs inside a graph, and `cond` on a tensor as one node.
 
-Both branches run while they are recorded, one of them in vain. So nothing in them may have an effect beyond
-its results: a write to a tensor or object that existed before, or anything that capture does not look into,
-ends the graph instead, and the program's own `cond` runs.
+Both branches run while they are recorded, although the program runs only one. Therefore a branch may have no
+effect beyond its results: a write to a tensor or object from outside the branch, or a call that capture does
+not interpret, ends the graph instead, and the program's own `cond` runs.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class WithoutWrites(TorchDispatchMode):
     def __init__(self, what: str) -> None:
         super().__init__()
         self._what = what
-        self._made: dict[int, Any] = {}  # storages; held, so that an id stays one storage's
+        self._made: dict[int, Any] = {}  # keeps storages alive, so that their ids stay unique
 
     def has_made(self, tensor: flambeau.Tensor) -> bool:
-        """Whether the memory of a tensor was made in the region."""
+        """Whether the memory of a tensor was allocated in the region."""
         return id(_storage(tensor)) in self._made
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run an operator, unless it writes to what existed before."""
+        """Run an operator; `Break` if it writes to a tensor from outside the region."""
         kwargs = kwargs or {}
         given = [_storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, flambeau.Tensor)]
         facts = flambeau._C._operator_facts(func._entry)
@@ -74,7 +74,7 @@ class BranchRecorder(Recorder):
     """Records a function; tensors from outside become operands.
 
     Args:
-        outer: what records the graph around it.
+        outer: the recorder of the enclosing graph.
     """
 
     def __init__(self, outer: Recorder) -> None:
@@ -88,8 +88,8 @@ class BranchRecorder(Recorder):
         """Add a parameter of the function.
 
         Args:
-            tensor: stands for its values.
-            is_unsteady: whether these have other strides or another gradient state than the tensor.
+            tensor: represents the values of the parameter.
+            is_unsteady: whether the values may differ from the tensor in strides or gradient state.
         """
         node = self.graph.placeholder(f"arg_{len(self.parameters)}")
         self.parameters.append(node)
@@ -115,16 +115,16 @@ class BranchRecorder(Recorder):
         return self.operands[outside]
 
     def argument(self, value: Any) -> Any:
-        """Return a value as an argument of a node; numbers of outer nodes follow from fixed sizes."""
+        """Return a value as an argument of a node; numbers of outer nodes become constants."""
         return super().argument(plain(value) if is_tracked(value) else value)
 
 
 class Branch(Machine):
-    """An interpreter of a function; whatever has an effect ends the graph around it.
+    """An interpreter of a function; an effect in the function ends the enclosing graph.
 
     Args:
-        outer: the interpreter of the graph around it.
-        what: the function, for the reason of an end.
+        outer: the interpreter of the enclosing graph.
+        what: a description of the function, for messages.
     """
 
     def __init__(self, outer: Any, what: str) -> None:
@@ -133,7 +133,7 @@ class Branch(Machine):
         self.tracker = outer.tracker
         self.recorder = self.branch = BranchRecorder(outer.recorder)
         self._iterators: dict[int, Any] = {}
-        self.made: dict[int, Any] = {}  # containers and objects of the function, which may change
+        self.made: dict[int, Any] = {}  # containers and objects that the function made and may change
 
     def _step(self, frame: Frame) -> None:
         i: Instruction = frame.decoded.instructions[frame.ip]
@@ -151,13 +151,13 @@ class Branch(Machine):
         raise Break(f"{self.what} that has {reason}")
 
     def require_known(self, tensor: flambeau.Tensor, name: str = "") -> None:
-        """End the graph for what a parameter does not share with the values that it stands for."""
+        """End the graph if the function reads a property that a parameter does not share with its values."""
         super().require_known(tensor, name)
         if name == "is_leaf" and self.branch.node_of(tensor) in self.branch.parameters:
             raise Break(f"{self.what} that asks whether its argument is a leaf")
 
     def store_attribute(self, value: Any, name: str, new: Any) -> None:
-        """Set an attribute of an object of the function; end the graph for others."""
+        """Set an attribute of an object that the function made; end the graph for other objects."""
         if id(value) not in self.made:
             raise Break(f"{self.what} that sets the attribute {name}")
         super().store_attribute(value, name, new)
@@ -173,12 +173,12 @@ class Branch(Machine):
             raise Break(f"{self.what} that calls {function.__qualname__}")
         super()._call_python(function, args, kwargs)
 
-    # --- iterators: those that existed before would move on -------------------------------------------
+    # --- iterators: a recorded step must not advance iterators from outside ---------------------------
 
     def call_pure(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_checked: bool = False
     ) -> None:
-        """Call a function without effects; iterators that it makes are the branch's own."""
+        """Call a function without effects; note the iterators that it makes as the branch's own."""
         if function is next:
             raise Break(f"{self.what} that calls next")
         depth = len(self.frames)
@@ -199,7 +199,7 @@ class Branch(Machine):
         super().resume_frame(generator, value)
 
     def iterate(self, value: Any) -> bool:
-        """Push an iterator over a value that is none from outside."""
+        """Push an iterator over a value; `Break` if the value is an iterator from outside."""
         if hasattr(value, "__next__") and id(value) not in self._iterators:
             raise Break(f"{self.what} that continues an iterator from outside")
         return super().iterate(value)
@@ -215,7 +215,7 @@ class _Recorded:
     recorder: BranchRecorder
 
     def facts(self) -> list[Any]:
-        """What the rest of the program may know of the results."""
+        """The properties of the results that the rest of the program may rely on."""
         return [
             (type(t), t.dtype, t.device, t.size(), t.layout, t.requires_grad, t.is_leaf, _strides(t))
             for t in self.leaves
@@ -252,7 +252,7 @@ def frozen(tracker: Any, made: dict[int, Any], what: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():  # of the branch around this one
+        for name, value in before.items():  # restores the records of an enclosing branch
             if value is None:
                 del tracker.__dict__[name]
             else:
@@ -263,7 +263,7 @@ def run(machine: Branch, function: Any, operands: tuple[Any, ...]) -> WithoutWri
     """Run a function, record it, and return the region in which it ran; `Break` if that is not possible.
 
     Args:
-        machine: its interpreter, which holds the result and the record.
+        machine: the interpreter of the function, which holds the result and the record.
         function: the function.
         operands: its arguments.
     """
@@ -293,7 +293,7 @@ def _record(outer: Any, function: Any, operands: tuple[Any, ...]) -> _Recorded:
     own = {node for node in recorder.graph.nodes if node.op != "placeholder"}
     nodes = [recorder._nodes.get(id(leaf), (None,))[0] for leaf in leaves]
     if not leaves or not all(node in own for node in nodes) or len({*map(id, leaves)}) < len(leaves):
-        raise Break("cond with a branch that returns something else than new tensors")
+        raise Break("cond with a branch that returns values other than new tensors")
     outer.tracker.keep(machine.result)
     return _Recorded(machine.result, leaves, structure, recorder)
 
@@ -316,7 +316,7 @@ def record_cond(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         machine.call(true_fn if pred else false_fn, tuple(operands), {})
         return
     if not isinstance(pred, flambeau.Tensor) or pred.numel() != 1 or machine.recorder.node_of(pred) is None:
-        raise Break("cond with a condition that is no tensor of one element")
+        raise Break("cond with a condition that is not a tensor of one element")
     machine.recorder.fix_sizes()
     _record_both(machine, pred, (true_fn, false_fn), tuple(operands))
 

@@ -1,4 +1,4 @@
-"""Calls of functions that are not Python: methods of tensors, builtin functions, methods of containers."""
+"""Calls of functions written in C: methods of tensors, builtin functions, methods of containers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Builtins(Attributes):
         raise NotImplementedError
 
     def call_own(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A function of the package that is one node, or a constant under the guards."""
+        """Call a function of the package: record it as one node, or as a constant that guards ensure."""
         name = getattr(function, "__name__", type(function).__name__)
         if name in known.CONSTANT:
             self.tracker.expand_all([*args, *kwargs.values()])
@@ -81,7 +81,7 @@ class Builtins(Attributes):
             return False
 
     def _call_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A method of a tensor."""
+        """Call a method of a tensor."""
         if name in known.METADATA:
             self.require_known(args[0], name)
             if any(isinstance(a, flambeau.Tensor) for a in args[1:]) or (name == "type" and len(args) > 1):
@@ -105,7 +105,7 @@ class Builtins(Attributes):
     def _call_method_of(
         self, kind: type, name: str, function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """A method of a builtin class other than Tensor."""
+        """Call a method of a builtin class other than Tensor."""
         base = next((b for b in known.MUTATORS if issubclass(kind, b)), None)
         if self.recorder.journal.numbers and not (name in MOVING_METHODS and (base or kind is object)):
             if name in PLACING_METHODS and issubclass(kind, list | tuple):
@@ -176,7 +176,7 @@ class Builtins(Attributes):
         self.push(self.tracker.keep(function(*args, **kwargs)))
 
     def _is_of_numbers(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Push the result of a call with tracked numbers where the graph can hold it or need not."""
+        """Push the result of a call with tracked numbers; return False if the call needs plain numbers."""
         if not holds_tracked(args):
             return False
         if function in (isinstance, type, callable):
@@ -191,7 +191,7 @@ class Builtins(Attributes):
         return True
 
     def _replaced(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Interpret a builtin in Python where it would call Python code, or tensors are among the values."""
+        """Interpret a Python equivalent of a builtin that would call Python code or read tensors."""
         if not args:
             return False
         first = args[0]
@@ -246,7 +246,7 @@ class Builtins(Attributes):
         return True
 
     def _set_attribute(self, args: tuple[Any, ...]) -> None:
-        """``setattr``: its result is below what a setter in Python pushes."""
+        """``setattr``: push its result first, below the frame of a setter in Python."""
         depth = len(self.frames)
         self.push(None)
         try:

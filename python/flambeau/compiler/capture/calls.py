@@ -1,4 +1,4 @@
-"""Calls: which functions are interpreted, which become nodes of the graph, which end it."""
+"""Calls: decides which functions are interpreted, which become nodes of the graph, and which end it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OVERRIDABLE = type(flambeau.tensor)
 
 _APPLY: Any = flambeau.autograd.Function.apply.__func__  # type: ignore[attr-defined]
 
-# Compiled modules inside of compiled functions are parts of their graphs, so that no guard need ask for them.
+# Compiled modules inside compiled functions become parts of the outer graph, so they need no guards.
 _CALLS = {flambeau.nn.Module.__call__: flambeau.nn.Module._call_impl}
 
 _NATIVE = (
@@ -79,17 +79,17 @@ def bind(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def has_python_layout(kind: type) -> bool:
-    """Whether `object.__new__` makes the objects of a class, whatever its own ``__new__`` does besides."""
+    """Whether the objects of a class are allocated by `object.__new__`, even if it defines ``__new__``."""
     makers = [base.__dict__["__new__"] for base in kind.__mro__[:-1] if "__new__" in base.__dict__]
     is_python = all(isinstance(getattr(make, "__func__", make), types.FunctionType) for make in makers)
     return is_python and not kind.__flags__ & 0x100
 
 
 class Calls(Builtins):
-    """The instructions' calls."""
+    """Calls, for instructions."""
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Call a function; its result is pushed, now or when its frame returns."""
+        """Call a function; its result is pushed at once or when its frame returns."""
         if self.is_native:
             self.push(function(*args, **kwargs))
         elif known.SUBSTITUTES and (substitute := known.substitute_of(function)) is not None:
@@ -126,7 +126,7 @@ class Calls(Builtins):
         elif function in (Generator.throw, Generator.close):
             raise Break(f"{name} of a generator")
         elif function is _APPLY and issubclass(args[0], flambeau.autograd.Function):
-            self.recorder.fix_sizes()  # new sizes are checked by running the graph once more
+            self.recorder.fix_sizes()  # the check of new sizes would run the call again
             self.leaf("call_function", args[0].apply, args[1:], kwargs, "apply")
         elif function in known.HIGHER_ORDER:
             self._call_higher_order(function, args, kwargs)
@@ -147,7 +147,7 @@ class Calls(Builtins):
             raise Break(f"a call of {known.module_of(function)}.{function.__qualname__}")
 
     def _call_higher_order(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record a call of a function that takes functions, as one node."""
+        """Record a call of a higher-order function as one node."""
         from flambeau.compiler.capture.attention import record_attention
         from flambeau.compiler.capture.branches import record_cond
         from flambeau.compiler.capture.loops import record_loop
@@ -198,7 +198,7 @@ class Calls(Builtins):
             self.tracker.adopt(cell, Cell(origin, i))
 
     def _start_generator(self, frame: Frame) -> None:
-        """The instructions before the generator is returned run with its creation."""
+        """Run the instructions before RETURN_GENERATOR when the generator is created."""
         names = [i.name for i in frame.decoded.instructions]
         frame.ip = names.index("RETURN_GENERATOR") + 1
         for i in frame.decoded.instructions[: frame.ip - 1]:

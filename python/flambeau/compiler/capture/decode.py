@@ -1,7 +1,7 @@
 """Instructions and exception tables of code objects of CPython 3.11, 3.12 and 3.13.
 
-The interpreter knows one set of instructions, mostly those of 3.11. `_FORMS` translates those of later
-versions to instructions of the set that do the same.
+The interpreter implements one set of instructions, mostly those of 3.11. `_FORMS` translates instructions of
+later versions to equivalent ones in this set.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# Instructions without an effect on this interpreter. TO_BOOL: what follows asks for the truth of any value.
-# END_FOR, END_SEND: the iterator has left the stack with its last step.
+# Instructions without an effect on this interpreter. TO_BOOL: the next instruction tests the truth of any
+# value. END_FOR, END_SEND: the last step of the iterator has already popped it.
 _SILENT = frozenset("CACHE RESUME NOP PRECALL EXTENDED_ARG COPY_FREE_VARS TO_BOOL END_FOR END_SEND".split())
 
 
@@ -33,7 +33,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Where an exception continues: the depth of the stack there, and whether it holds the position."""
+    """A handler of exceptions: its target, the stack depth there, and whether the position is pushed too."""
 
     target: int
     depth: int
@@ -42,7 +42,7 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A code object as an interpreter reads it."""
+    """A code object in the form that the interpreter reads."""
 
     code: types.CodeType
     instructions: tuple[Instruction, ...]
@@ -51,7 +51,7 @@ class Decoded:
     first_free: int
 
     def slot_count(self) -> int:
-        """Return the number of places for variables."""
+        """Return the number of slots for variables."""
         return len(self.slots)
 
 
@@ -80,7 +80,7 @@ def _slice_and(name: str) -> Callable[[dis.Instruction], list[Part]]:
     return lambda i: [("BUILD_SLICE", 2, None), (name, 0, None)]
 
 
-# The functions of CPython that an instruction calls with one value, by their numbers.
+# CPython's intrinsic functions of one argument, by number.
 _INTRINSICS = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
 
 _FORMS: dict[str, Callable[[dis.Instruction], list[Part]]] = {
@@ -102,7 +102,7 @@ _FORMS: dict[str, Callable[[dis.Instruction], list[Part]]] = {
 
 
 def _effective(code: types.CodeType) -> Iterator[dis.Instruction]:
-    """The instructions that have an effect on this interpreter."""
+    """Yield the instructions that have an effect on this interpreter."""
     before = ""
     for i in dis.get_instructions(code):
         is_end = before == "END_FOR" and i.opname == "POP_TOP"  # 3.13: the second half of END_FOR
@@ -136,7 +136,7 @@ def decode(code: types.CodeType) -> Decoded:
 
 
 def _indices(code: types.CodeType, offsets: list[int]) -> dict[int, int]:
-    """From the offset of each instruction to the index of the first one that has an effect there or later."""
+    """Map each instruction's offset to the index of the first instruction with an effect at or after it."""
     index_at: dict[int, int] = {}
     at = len(offsets)
     for i in reversed(list(dis.get_instructions(code))):

@@ -11,7 +11,7 @@ from flambeau.compiler.capture.decode import Decoded, Instruction, decode
 
 
 class _Marker:
-    """A unique value; copies and pickles of it are itself."""
+    """A unique value; copying or unpickling it returns the same object."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -25,7 +25,7 @@ NULL = _Marker("no self argument")
 
 
 class Returns(enum.Enum):
-    """What happens to the value that a frame returns to the one that called it."""
+    """What the calling frame does with the value that a frame returns."""
 
     PUSH = enum.auto()
     DISCARD = enum.auto()
@@ -34,7 +34,7 @@ class Returns(enum.Enum):
 
 
 class Frame:
-    """One function: variables, value stack, position.
+    """One running function: variables, value stack, position.
 
     Args:
         function: the function; its globals, closure and code are read.
@@ -49,11 +49,11 @@ class Frame:
         self.decoded: Decoded = decode(function.__code__)
         self.slots = slots
         self.stack: list[Any] = []
-        self.ip = 0  # the next instruction
-        self.at = 0  # the current one
+        self.ip = 0  # index of the next instruction
+        self.at = 0  # index of the current instruction
         self.keywords: tuple[str, ...] = ()
         self.returns = Returns.PUSH
-        self.result: Any = None  # of `__init__`: the instance
+        self.result: Any = None  # the instance, for a frame of `__init__`
         self.generator: Any = None
         self.handled: BaseException | None = None
 
@@ -65,14 +65,14 @@ class Frame:
         return self.decoded.instructions[self.ip]
 
     def where(self) -> str:
-        """The position for people: file, line and function."""
+        """The position for messages: file, line and function."""
         at = min(self.ip, len(self.decoded.instructions) - 1)
         line = self.decoded.instructions[at].line
         return f"{self.code.co_filename}:{line} in {self.code.co_name}"
 
 
 def variables(function: types.FunctionType, arguments: Iterable[Any]) -> list[Any]:
-    """The slots of a call: arguments first, then cells of the closure at their places."""
+    """The slots of a call: first the arguments, then the cells of the closure in their slots."""
     decoded = decode(function.__code__)
     slots: list[Any] = [UNBOUND] * decoded.slot_count()
     for i, value in enumerate(arguments):
@@ -83,7 +83,7 @@ def variables(function: types.FunctionType, arguments: Iterable[Any]) -> list[An
 
 
 class Generator:
-    """A generator that is interpreted; native code may iterate over it as well."""
+    """An interpreted generator; native code can iterate over it too."""
 
     __slots__ = ("__weakref__", "frame", "is_running", "is_started")
 
@@ -105,7 +105,7 @@ class Generator:
         return resume(self, value, None)
 
     def throw(self, error: Any, value: Any = None, traceback: Any = None) -> Any:
-        """Raise an exception where the generator waits."""
+        """Raise an exception at the position where the generator is suspended."""
         from flambeau.compiler.capture.machine import resume
 
         instance = error if isinstance(error, BaseException) else error(*([] if value is None else [value]))

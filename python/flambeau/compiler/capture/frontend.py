@@ -1,4 +1,4 @@
-"""Compiled functions, methods and modules as programs call them."""
+"""The objects that programs call: compiled functions, methods and modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compiled(
     limit: int | None = None,
     dynamic: bool | None = None,
 ) -> Any:
-    """Return what runs captured graphs of a function, a method, a callable object or a Module."""
+    """Return a compiled version of a function, a method, a callable object or a Module."""
     chosen: Backend = backend
     given: dict[str, Any] = {
         **({"mode": mode} if mode is not None else {}),
@@ -41,7 +41,7 @@ def compiled(
 
 
 def _function_of(target: Any) -> Any:
-    """A Python function that does what a callable does."""
+    """Return a Python function that is equivalent to a callable."""
     if isinstance(target, types.FunctionType):
         return target
 
@@ -68,17 +68,17 @@ def _wrapped(
 
 @dataclass
 class ExplainOutput:
-    """What `explain` found.
+    """The result of `explain`.
 
     Args:
         graphs: the captured graphs, as `fx.GraphModule`.
-        graph_count: how many.
+        graph_count: the number of graphs.
         graph_break_count: how often a graph ended before the function did.
-        break_reasons: why, with the places.
+        break_reasons: why each graph ended, and where.
         op_count: how many operators the graphs hold.
         ops_per_graph: the operators of each graph.
         out_guards: the conditions under which the graphs run again.
-        compile_times: a text; empty.
+        compile_times: accepted for compatibility; an empty text.
     """
 
     graphs: list[Any]
@@ -105,8 +105,9 @@ def explain(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """Capture the graphs of a call and describe them.
 
     Args:
-        function: a function or Module. With further arguments it is called with these; without, a function is
-            returned that takes them.
+        function: a function or Module.
+        given, named: arguments to call it with. Without arguments, `explain` returns a function that takes
+            them.
     Returns: an `ExplainOutput`, or a function that returns it.
     """
 
@@ -131,6 +132,6 @@ def explain(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
 
 
 def program_of(made: Any) -> Program:
-    """Return the program behind a compiled function or method."""
+    """Return the `Program` of a compiled function or method."""
     program: Program = getattr(made, "__func__", made)._torchdynamo_program
     return program

@@ -14,7 +14,7 @@ from flambeau.compiler.capture.origins import Origin
 
 
 class Check(enum.Enum):
-    """What a guard compares."""
+    """The kinds of guards."""
 
     TYPE = "type"
     IDENTITY = "identity"
@@ -29,7 +29,7 @@ class Check(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition on the value at an origin. `expected`: a constant's place, a number or an origin."""
+    """A condition on the value at an origin. `expected`: index of a constant, a number or an origin."""
 
     origin: Origin
     check: Check
@@ -64,7 +64,7 @@ def condition(guard: Guard, value: str, other: str = "") -> str:
 
 
 def same_value(value: Any, expected: Any) -> bool:
-    """Whether two constants are equal and of one type; NaN equals itself, and -0.0 is not 0.0.
+    """Whether two constants have equal types and values; NaN equals NaN, and -0.0 differs from 0.0.
 
     >>> same_value(1, True), same_value(float("nan"), float("nan")), same_value(0.0, -0.0)
     (False, True, False)
@@ -81,7 +81,7 @@ def same_value(value: Any, expected: Any) -> bool:
 
 
 def nth(values: Any, index: int) -> Any:
-    """Return the element of an iterable at a place of its order."""
+    """Return the element at an index in the iteration order."""
     for i, value in enumerate(values):
         if i == index:
             return value
@@ -89,10 +89,10 @@ def nth(values: Any, index: int) -> Any:
 
 
 def tensor_check(tensor: flambeau.Tensor, any_size: bool = False) -> Callable[[Any], bool]:
-    """Return what tells whether a tensor has the type, metadata and autograd state of this one now.
+    """Return a function that tells whether a tensor has this one's present type, metadata and autograd state.
 
-    It has the attribute ``description`` and holds no tensor. With ``any_size`` it compares the number of
-    dimensions instead of sizes and strides.
+    The function has the attribute ``description`` and holds no tensor. With ``any_size`` it compares the
+    number of dimensions instead of sizes and strides.
     """
     is_own = type(tensor) in (flambeau.Tensor, flambeau.nn.Parameter)
     check: Any = flambeau._C._TensorGuard(tensor, any_size) if is_own else _check_by_attributes(tensor)
@@ -102,7 +102,7 @@ def tensor_check(tensor: flambeau.Tensor, any_size: bool = False) -> Callable[[A
 
 
 def _check_by_attributes(tensor: flambeau.Tensor) -> Callable[[Any], bool]:
-    """The same for a class of a program, which may answer for attributes with properties of its own."""
+    """Do the same for a tensor of a program's class, which may override attributes by properties."""
     kind, dtype, device, layout = type(tensor), tensor.dtype, tensor.device, tensor.layout
     shape = tensor.shape
     strides = tensor.stride() if layout is flambeau.strided else None
@@ -136,6 +136,6 @@ def describe_tensor(tensor: flambeau.Tensor) -> str:
 
 
 def thread_check() -> Callable[[], bool]:
-    """Return what tells whether gradient modes, autocast, defaults and determinism are as they are now."""
+    """Return a function that tells whether the thread's modes, autocast and defaults are as they are now."""
     check: Callable[[], bool] = flambeau._C._ThreadGuard(determinism._state)
     return check

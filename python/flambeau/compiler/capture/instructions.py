@@ -1,4 +1,4 @@
-"""Instructions that loop, call, raise and import, beside those of values."""
+"""Instructions that loop, call, raise and import; `values` has the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flambeau.compiler.capture.values import Values
 
 
 class Instructions(Values):
-    """One method per instruction; `self.at` is its index."""
+    """One method per instruction; `self.at` is the instruction's index."""
 
     # --- loops and generators -----------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Instructions(Values):
         self.frames.append(frame)
 
     def end_generator(self, result: Any) -> None:
-        """Deliver the end of a generator to the instruction that resumed it."""
+        """Pass the result of a finished generator to the instruction that resumed it."""
         i = self.frame.decoded.instructions[self.frame.at]
         if i.name == "FOR_ITER":
             self.pop()
@@ -126,7 +126,7 @@ class Instructions(Values):
         self._call(names, self._popped(i.arg))
 
     def _call(self, names: tuple[str, ...], values: list[Any]) -> None:
-        """Call the function on the stack, above or below NULL, or the method below its object."""
+        """Call the callable on the stack: a function above or below NULL, or a method below its object."""
         second = self.pop()
         first = self.pop()
         function = second if first is NULL else first
@@ -242,7 +242,7 @@ class Instructions(Values):
         raise error
 
     def STOPITERATION_ERROR(self, i: Instruction) -> None:
-        """Change a StopIteration that leaves a generator to RuntimeError."""
+        """Replace a StopIteration that leaves a generator by RuntimeError."""
         error = self.pop()
         if isinstance(error, StopIteration):
             changed = RuntimeError("generator raised StopIteration")

@@ -1,4 +1,4 @@
-"""What capture knows about functions that it does not interpret."""
+"""Tables of functions that capture does not interpret."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flambeau._operators import control_flow as loops
 from flambeau.nn.attention.flex_attention import flex_attention
 from flambeau.utils.checkpoint import checkpoint
 
-# Tensor attributes that follow from what a guard on the tensor compares, and methods that return such values.
+# Tensor attributes that the guard of the tensor determines, and methods that return such values.
 METADATA = frozenset(
     "shape dtype device ndim requires_grad is_leaf layout itemsize nbytes names is_sparse is_cuda "
     "is_cpu is_meta is_mps is_xpu is_xla is_quantized is_nested is_mkldnn is_sparse_csr is_vulkan "
@@ -28,18 +28,18 @@ METADATA = frozenset(
     "has_names is_pinned is_same_size __len__ type is_non_overlapping_and_dense "
     "dim_order is_distributed sparse_dim dense_dim output_nr".split()
 )
-# Those of them that depend on sizes and strides.
+# The attributes in METADATA that depend on sizes and strides.
 SIZED = frozenset(
     "shape size stride numel nelement nbytes is_contiguous __len__ is_non_overlapping_and_dense dim_order "
     "is_same_size".split()
 )
-# Those of them that a loop may change without changing sizes or dtypes.
+# The attributes in METADATA that a loop may change without changing sizes or dtypes.
 UNSTEADY = frozenset(
     "requires_grad is_leaf stride is_contiguous is_non_overlapping_and_dense dim_order output_nr".split()
 )
-# Tensor attributes that are tensors themselves.
+# Tensor attributes whose values are tensors.
 TENSOR_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
-# Methods and functions that read the elements of tensors, or where they lie in memory.
+# Methods and functions that read the elements of tensors, or their addresses in memory.
 READS_ELEMENTS = frozenset(
     "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __contains__ __array__ "
     "__dlpack__ equal allclose is_nonzero __repr__ __str__ __format__ __reduce_ex__ data_ptr storage "
@@ -49,7 +49,7 @@ READS_ELEMENTS = frozenset(
     "masked_select unique unique_consecutive unique_dim bincount repeat_interleave to_sparse coalesce "
     "index_put_ set_ resize_ resize_as_ requires_grad_ detach_ swap_tensors".split()
 ) - {"index_put_"}
-# Functions of the package without tensors among their results, whose results guards hold constant.
+# Functions of the package that return no tensors, and whose results the guards keep constant.
 CONSTANT = frozenset(
     "is_tensor is_storage is_floating_point is_complex is_signed is_conj is_neg is_inference "
     "is_grad_enabled is_inference_mode_enabled get_default_dtype get_default_device "
@@ -61,7 +61,7 @@ CONSTANT = frozenset(
     "_is_functional_tensor _get_grad_modes _transform_depth _is_autocast_available is_anomaly_enabled "
     "is_scripting is_tracing _get_privateuse1_backend_name".split()
 )
-# Functions that change the state of the thread which operators read; graphs hold calls of them.
+# Functions that change the thread state that operators read; graphs contain calls of them.
 STATE = frozenset(
     "_set_grad_enabled _set_grad_modes set_autocast_enabled set_autocast_dtype "
     "set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting "
@@ -70,7 +70,7 @@ STATE = frozenset(
 # Functions that ask whether a graph is captured.
 ASKS_FOR_CAPTURE = frozenset({"is_compiling", "is_dynamo_compiling"})
 
-# Functions without effects: results depend on the arguments alone.
+# Functions without effects, whose results depend on their arguments alone.
 _PURE_BUILTINS = (
     "abs all any ascii bin bool bytes callable chr complex dict divmod enumerate float format frozenset "
     "getattr hasattr hash hex int isinstance issubclass iter len list max min oct ord pow range repr "
@@ -98,17 +98,17 @@ _TORCH_VALUES = (flambeau.Size, flambeau.device, flambeau.dtype, flambeau.finfo,
 PURE |= {*_TORCH_VALUES}
 
 FLEX_ATTENTION: Any = flex_attention
-# Functions that take functions, which become graphs inside of the graph.
+# Higher-order functions, whose function arguments become graphs inside the graph.
 HIGHER_ORDER: frozenset[Any] = frozenset(
     {loops.cond, loops.while_loop, loops.scan, loops.map, loops.associative_scan, checkpoint, flex_attention}
 )
 
-# Functions -> Python functions that capture interprets in their place, by `compiler.substitute_in_graph`.
+# Function -> Python function that capture interprets instead (`compiler.substitute_in_graph`).
 SUBSTITUTES: dict[Any, Any] = {}
 
 
 def substitute_of(function: Any) -> Any:
-    """Return what a program has put in the place of a function; None if nothing."""
+    """Return the substitute that a program registered for a function, or None."""
     try:
         return SUBSTITUTES.get(function)
     except TypeError:
@@ -151,7 +151,7 @@ ITERATES = frozenset(
 _STANDARD = sysconfig.get_path("stdlib")
 _THIRD_PARTY = ("site-packages", "dist-packages")
 _NATIVE_PACKAGES = frozenset({"numpy", "torch", "matplotlib", "pandas", "scipy", "PIL", "sympy"})
-# Rooms of the package whose functions are interpreted; other functions of it are nodes of a graph.
+# Modules of the package whose functions are interpreted; its other functions become nodes of a graph.
 _INLINED = (
     "flambeau.nn.modules", "flambeau.autograd", "flambeau.utils._contextlib", "flambeau.amp",
     "flambeau.distributions", "flambeau.nn.parameter", "flambeau.optim", "flambeau.nn.utils",
@@ -171,7 +171,7 @@ def module_of(function: Any) -> str:
 
 
 def is_standing_in() -> bool:
-    """Whether flambeau's functions call their modules torch."""
+    """Whether `flambeau.compat` presents flambeau as torch."""
     return flambeau.Tensor.__module__.startswith("torch")
 
 

@@ -1,8 +1,8 @@
 """Loops and checkpoints as one node: their functions are recorded once, as graphs, on the first values.
 
-A step of a loop may have no effect beyond its results, as a branch of `cond`. What it carries keeps its
-dtype and shape. Strides and the gradient state may change in the first step; if the program reads them, the
-graph ends. Anything else that does not fit ends it too: then the program's own loop runs, and raises errors.
+A step of a loop may have no effect beyond its results, like a branch of `cond`. Carried tensors keep their
+dtype and shape. Their strides and gradient state may change in the first step; if the program reads them, the
+graph ends. Any other violation ends the graph too; the program's own loop then runs and raises the errors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def leaves_of(machine: Any, value: Any, what: str) -> tuple[list[Any], TreeSpec]
             for part in item.values() if isinstance(item, dict) else item:
                 visit(part)
         elif not isinstance(item, flambeau.Tensor) or item.layout is not flambeau.strided:
-            raise Break(f"{what} of something else than tensors")
+            raise Break(f"{what} of values other than tensors")
         elif machine.recorder.node_of(item) is None:
             raise Break(f"{what} of a tensor that was made outside the graph")
 
@@ -45,7 +45,7 @@ def leaves_of(machine: Any, value: Any, what: str) -> tuple[list[Any], TreeSpec]
 
 
 def _stand_in(tensor: Any) -> Any:
-    """A tensor that a function sees in the place of a value, in the same memory."""
+    """Return an alias of a tensor, in the same memory, as the argument of a recorded function."""
     return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
@@ -59,7 +59,7 @@ class Recorded:
     region: WithoutWrites
 
     def module(self, leaves: list[Any], operands: list[Node], name: str) -> GraphModule:
-        """Return the graph as a function of its parameters and operands, which are nodes of the outer graph.
+        """Return the graph as a function of its parameters and operands; these are nodes of the outer graph.
 
         Results that share memory with a parameter or with each other are copied.
         """
@@ -85,7 +85,7 @@ class Recorded:
         return module_of(recorder.attributes, graph, name)
 
     def check(self, leaves: list[Any]) -> None:
-        """Refuse results that are no tensors of the graph, or that are memory from outside."""
+        """Refuse results that are not tensors of the graph, or that share memory with outside tensors."""
         own = {node for node in self.recorder.graph.nodes if node.op != "placeholder"}
         own.update(self.recorder.parameters)
         held = [x for x in self.recorder.given.values() if x.layout is flambeau.strided]
@@ -94,7 +94,7 @@ class Recorded:
                 not isinstance(leaf, flambeau.Tensor)
                 or self.recorder._nodes.get(id(leaf), (None,))[0] not in own
             ):
-                raise Break(f"{self.what} that returns something else than its tensors")
+                raise Break(f"{self.what} that returns values other than its tensors")
             if any(higher_order.shares_memory(leaf, x) for x in held):
                 raise Break(f"{self.what} that returns a view of a tensor from outside")
 
@@ -103,7 +103,7 @@ def record_function(
     machine: Any, function: Any, arguments: Callable[[list[Any]], tuple[Any, ...]], values: list[Any],
     unsteady: Sequence[bool], what: str,
 ) -> Recorded:  # fmt: skip
-    """Record a function of tensors that stand for `values`."""
+    """Record a function on aliases of `values`."""
     inner = Branch(machine, what)
     stand_ins = [_stand_in(value) for value in values]
     machine.tracker.keep(stand_ins)
@@ -114,7 +114,7 @@ def record_function(
     try:
         region = run(inner, function, given)
     finally:
-        flambeau.set_rng_state(state)  # the loop draws its numbers afterwards
+        flambeau.set_rng_state(state)  # the loop draws these random numbers when it runs
     machine.tracker.keep(inner.result)
     return Recorded(what, inner.result, inner.branch, region)
 
@@ -128,16 +128,16 @@ def _record_step(
     returned: Callable[[Any], list[Any]],
     what: str,
 ) -> tuple[Recorded, list[Any], list[bool]]:
-    """Record a function whose first results are its first arguments of the next step.
+    """Record a function whose first results are the first arguments of the next step.
 
     Args:
-        machine: the interpreter around it.
+        machine: the interpreter that calls the loop.
         function: the function.
-        arguments: makes its arguments of tensors.
+        arguments: builds its arguments from tensors.
         values: the tensors of the first step.
-        carried: how many of them are results of the step before.
-        returned: makes tensors of its result.
-        what: the function, for the reason of an end.
+        carried: the number of leading tensors that each step replaces by its results.
+        returned: flattens its result to tensors.
+        what: a description of the function, for messages.
     Returns: the record, its tensors, and for each carried value whether its strides or gradient state differ
         after a step.
     """
@@ -154,7 +154,7 @@ def _record_step(
 
 def _is_changed(before: Any, after: Any, what: str) -> bool:
     if type(after) is not flambeau.Tensor or higher_order.facts(before) != higher_order.facts(after):
-        raise Break(f"{what} that changes the class, dtype or shape of what it carries")
+        raise Break(f"{what} that changes the class, dtype or shape of a carried tensor")
     return before.stride() != after.stride() or before.requires_grad != after.requires_grad
 
 
@@ -164,7 +164,7 @@ def _structured(structure: TreeSpec, what: str) -> Callable[[Any], list[Any]]:
     def flatten(value: Any) -> list[Any]:
         leaves, found = tree_flatten(value)
         if found != structure:
-            raise Break(f"{what} that changes the structure of what it carries")
+            raise Break(f"{what} that changes the structure of the carried values")
         return leaves
 
     return flatten
@@ -177,14 +177,14 @@ def finish(
     groups: list[list[Any]],
     *more: Any,
 ) -> list[Any]:
-    """Run a function of functions by their graphs, add its node, and return its tensors.
+    """Run a higher-order function on graphs, add its node, and return its tensors.
 
     Args:
         machine: the interpreter.
-        target: takes the graphs, or None for those that are missing, `groups`, the operands of the graphs,
-            and `more`.
-        parts: the functions and their results.
-        groups: tensors.
+        target: the function. Its arguments are the graphs, with None for missing ones, `groups`, the operands
+            of the graphs, and `more`.
+        parts: the recorded functions.
+        groups: tuples of tensors.
         more: numbers.
     """
     recorder = machine.recorder
@@ -214,7 +214,7 @@ def finish(
 
 
 def _check_slices(leaves: list[Any], dim: int, what: str) -> int:
-    """Return a dimension that is not negative, for all tensors; the program's own loop raises errors."""
+    """Return `dim` as a non-negative dimension of all tensors; `Break` if it does not fit."""
     if not leaves or type(dim) is not int or any(not -x.dim() <= dim < x.dim() for x in leaves):
         raise Break(f"{what} with wrong arguments")
     if 0 in (sizes := {x.shape[dim] for x in leaves}) or len(sizes) > 1:
@@ -263,7 +263,7 @@ def _scan(machine: Any, combine_fn: Any, init: Any, xs: Any, dim: Any, reverse: 
 
     def returned(result: Any) -> list[Any]:
         if not isinstance(result, tuple | list) or len(result) != 2:
-            raise Break("scan with a function that returns no pair")
+            raise Break("scan with a function that does not return a pair")
         row, shape = tree_flatten(result[1])
         rows[:] = [shape]
         return [*flatten(result[0]), *row]
@@ -369,7 +369,7 @@ def bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
 
 
 def record_with(machine: Any, recorder: Callable[..., Any], values: tuple[Any, ...]) -> None:
-    """Push what a recorder of one node returns; sizes are fixed, and a failure draws no random numbers.
+    """Push the result of a recorder of one node; fix sizes, and restore the generator if it fails.
 
     Args:
         machine: the interpreter.

@@ -17,7 +17,7 @@ from flambeau.compiler.capture.recording import Recorder
 from flambeau.compiler.capture.tracker import Tracker, is_leaf
 from flambeau.compiler.symbolic.numbers import plain, release
 
-# Instructions that move values without looking at them.
+# Instructions that move values without reading them.
 _MOVES = frozenset(
     {"POP_TOP", "STORE_FAST", "LOAD_FAST", "LOAD_CONST", "PUSH_NULL", "JUMP_FORWARD", "JUMP_BACKWARD"}
 )
@@ -50,9 +50,9 @@ class Machine(Instructions):
 
     Args:
         frames: the functions, the innermost last; they are changed.
-        breaks: places where a segment must end, to which the run adds.
-        changing: origins of numbers that differ from call to call, which no guard may fix.
-        is_native: run instructions as Python does, without records.
+        breaks: instructions at which a segment must end; the run adds to them.
+        changing: origins of numbers that differ from call to call, so that guards must not compare them.
+        is_native: run instructions as Python does, without recording.
         has_any_size: tells whether the sizes of a tensor from an origin may differ from call to call.
     """
 
@@ -80,7 +80,7 @@ class Machine(Instructions):
         if not is_native:
             self._place_origins()
 
-    # --- values that nobody has read yet -------------------------------------------------------------
+    # --- values that the program has not read yet ----------------------------------------------------
 
     def _place_origins(self) -> None:
         for k, frame in enumerate(self.frames):
@@ -130,7 +130,7 @@ class Machine(Instructions):
         self.result, self.is_done = value, True
 
     def spoil(self, reason: str) -> None:
-        """Give up the segment; its instruction ends a segment from now on."""
+        """Discard the segment; the current instruction ends a segment from now on."""
         frame = self.frames[-1]
         self.is_spoiled = self.is_native = True
         self.reason = reason
@@ -155,7 +155,7 @@ class Machine(Instructions):
         return Outcome.FINISHED
 
     def release_numbers(self) -> None:
-        """Put Python's own numbers in the place of tracked ones in what the program sees next."""
+        """Replace tracked numbers by plain ones in all values that the program can still reach."""
         journal = self.recorder.journal
         journal.is_open = False
         if not journal.numbers:
@@ -170,7 +170,7 @@ class Machine(Instructions):
     def _check_place(self, frame: Frame) -> None:
         frame.at = frame.ip
         if self.breaks and not self.is_native and Place(frame.code, frame.ip) in self.breaks:
-            raise Break(self.reason or "an instruction that no graph could hold before")
+            raise Break(self.reason or "an instruction that ended a graph before")
 
     def _step(self, frame: Frame) -> None:
         self.at = frame.at = frame.ip
@@ -191,7 +191,7 @@ class Machine(Instructions):
             self._unwind(error)
 
     def _unwind(self, error: BaseException) -> None:
-        """Continue where the exception is handled; it leaves the run if that is nowhere."""
+        """Continue at the handler of an exception; raise the exception if no frame handles it."""
         while self.frames:
             frame = self.frames[-1]
             handled = frame.handled
@@ -231,9 +231,9 @@ def step(frames: list[Frame]) -> tuple[Outcome, Any]:
 
 
 def raised_in(frames: list[Frame], error: BaseException) -> list[Frame]:
-    """Raise an exception in frames at the beginning of a segment; return those that handle it.
+    """Raise an exception in frames at the beginning of a segment; return the frames after it is handled.
 
-    What encloses the beginning takes part: regions are left, and ``except`` clauses are asked.
+    The exception passes through the enclosing blocks: context managers exit, and ``except`` clauses match it.
     """
     frames[-1].at = frames[-1].ip
     machine = Machine(frames, set(), is_native=True)
@@ -242,14 +242,14 @@ def raised_in(frames: list[Frame], error: BaseException) -> list[Frame]:
 
 
 def run_to_the_end(frames: list[Frame]) -> Any:
-    """Run everything that remains as Python does."""
+    """Run the rest of the program as Python does."""
     machine = Machine(frames, set(), is_native=True)
     machine.record()
     return machine.result
 
 
 def resume(generator: Generator, value: Any, error: BaseException | None) -> Any:
-    """Continue a generator for native code, up to its next value."""
+    """Run a generator for native code up to its next value."""
     frame = generator.frame
     if frame is None:
         raise error if error is not None else StopIteration

@@ -1,4 +1,4 @@
-"""Operators of the language: arithmetic, comparison, truth, elements."""
+"""Operators of Python: arithmetic, comparison, truth, elements."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Operators(Calls):
         self.push(self.tracker.keep(function(a, b)))
 
     def _binary_of_numbers(self, symbol: str, function: Any, a: Any, b: Any) -> None:
-        """Arithmetic of tracked numbers is in the graph; what a comparison gives is a fact."""
+        """Record arithmetic of tracked numbers as nodes, and the result of a comparison as a fact."""
         if is_arithmetic(function, (a, b), {}) or (symbol in COMPARISONS and _are_numbers(a, b)):
             value = function(plain(a), plain(b))
             self.push(self.recorder.number("call_function", function, (a, b), {}, value))
@@ -104,7 +104,7 @@ class Operators(Calls):
             self.push(function(value))
 
     def truth(self, value: Any) -> bool | None:
-        """Return whether a value is true; None if its class is asked, whose answer is pushed."""
+        """Return the truth of a value; None if a Python method of its class computes and pushes it."""
         if self.is_native:
             return bool(value)
         if isinstance(value, flambeau.Tensor):
@@ -203,7 +203,7 @@ class Operators(Calls):
             raise Break(f"the deletion of an element of {type(value).__qualname__}")
 
     def contains(self, wanted: Any, values: Any, is_inverted: bool) -> None:
-        """Push whether a container has an element."""
+        """Push whether a container contains a value."""
         if self.is_native:
             self.push((wanted in values) is not is_inverted)
         elif _is_python(values, "__contains__"):

@@ -1,19 +1,19 @@
-"""Where a value comes from: the expression that reads it at the start of a segment."""
+"""Origins of values: the expressions that read them at the start of a segment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-# Expressions read two names: F, the list of frames, and K, the list of constants of the segment.
+# Expressions use two names: F, the list of frames, and K, the list of constants of the segment.
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The base of the kinds of origins. `base` is the origin that this one reads from."""
+    """The base class of origins. `base` is the origin of the object that this one reads from."""
 
     def text(self, base: str) -> str:
-        """The Python expression, given the expression of the base."""
+        """Return the Python expression, given the expression of the base."""
         raise NotImplementedError
 
     @property
@@ -21,7 +21,7 @@ class Origin:
         return getattr(self, "base", None)
 
     def name(self) -> str:
-        """The origin for people, such as ``self.weight``."""
+        """Return a readable form, such as ``self.weight``."""
         parent = self.parent
         return self.text(parent.name() if parent else "")
 
@@ -70,7 +70,7 @@ class Handled(Origin):
 
 @dataclass(frozen=True, slots=True)
 class InstanceOf(Origin):
-    """The instance that an interrupted `__init__` fills."""
+    """The instance that an interrupted `__init__` initializes."""
 
     frame: int
 
@@ -118,7 +118,7 @@ class Item(Origin):
 
 @dataclass(frozen=True, slots=True)
 class Keyed(Origin):
-    """An element of a dict under a key that is no literal: constant number `index`."""
+    """An element of a dict whose key is not a literal but the constant number `index`."""
 
     base: Origin
     index: int
@@ -129,7 +129,7 @@ class Keyed(Origin):
 
 @dataclass(frozen=True, slots=True)
 class Nth(Origin):
-    """An element of an iterable without positions, such as a set or a deque: its place in order."""
+    """An element of an iterable without subscripts, such as a set, by its index in iteration order."""
 
     base: Origin
     index: int
@@ -140,7 +140,7 @@ class Nth(Origin):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Origin):
-    """An object that the segment holds, such as the globals of a module."""
+    """An object that the segment keeps, such as the globals of a module."""
 
     index: int
     title: str
@@ -185,7 +185,7 @@ class Gradient(Origin):
 
 @dataclass(frozen=True, slots=True)
 class Referent(Origin):
-    """The object of a weak reference."""
+    """The object that a weak reference refers to."""
 
     base: Origin
 

@@ -1,4 +1,4 @@
-"""Builtin functions in Python, for capture to interpret where C code would call back into Python."""
+"""Builtin functions in Python, which capture interprets where C code would call back into Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NOTHING = object()
 
 
 def called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """A call of any function."""
+    """Call a function."""
     return function(*args)
 
 

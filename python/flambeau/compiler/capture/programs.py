@@ -30,19 +30,19 @@ Key = tuple[tuple[types.CodeType, int], ...]
 
 
 class Sizes:
-    """Which tensors of a function have sizes that differ from call to call.
+    """The tensors of a function whose sizes differ from call to call.
 
     Args:
-        dynamic: True: all of them but parameters; False: none; None: those whose sizes have differed.
+        dynamic: True: all tensors except parameters; False: none; None: those whose sizes have differed.
     """
 
     def __init__(self, dynamic: bool | None) -> None:
         self.dynamic = dynamic
         self.varying: set[Origin] = set()
-        self.held: set[Origin] = set()  # of graphs that cannot be checked without computing
+        self.held: set[Origin] = set()  # inputs of graphs that cannot run on "meta"; their sizes stay fixed
 
     def has_any_size(self, origin: Origin, tensor: Any) -> bool:
-        """Whether a record leaves the sizes of a tensor open."""
+        """Whether a recording leaves the sizes of a tensor open."""
         if origin in self.held or not _is_simple(tensor):
             return False
         marks = tensor.__dict__.get("_dynamo_sizes")
@@ -51,7 +51,7 @@ class Sizes:
         return origin in self.varying or bool(self.dynamic)
 
     def note(self, recorded: list[Segment], frames: list[Frame]) -> None:
-        """Learn from a call that fits none of the records."""
+        """Note the tensors of a call that differ from the recorded segments in sizes only."""
         for segment in recorded:
             if segment.variants is not None and segment.variants.is_broken:
                 self.held.update(guard.origin for guard in segment.guards if guard.check is Check.TENSOR)
@@ -59,7 +59,7 @@ class Sizes:
             self.varying.update(recorded[-1].origins_of_other_sizes(frames))
 
     def reset(self) -> None:
-        """Forget what was learned."""
+        """Forget all noted tensors."""
         self.varying.clear()
         self.held.clear()
 
@@ -74,7 +74,7 @@ def _is_simple(tensor: Any) -> bool:
     )
 
 
-_CHANGED = 2  # an answer of _enter_compiled
+_CHANGED = 2  # a result of _enter_compiled
 _SUSPENDED = 0x20 | 0x80 | 0x100 | 0x200  # generators and coroutines
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
@@ -85,14 +85,14 @@ def count(category: str, what: str) -> None:
 
 
 class Program:
-    """One function with the segments recorded of it.
+    """A function and its recorded segments.
 
     Args:
         function: the function.
-        backend: takes a graph module and example inputs, and returns what runs in the graph's place.
+        backend: takes a graph module and example inputs, and returns the function that replaces the graph.
         is_whole: whether a break is an error.
-        limit: how often one place is recorded; None: as the settings say.
-        dynamic: whether sizes differ from call to call; None: those do that have done so.
+        limit: how often segments are recorded at one position; None: the limit in the settings.
+        dynamic: see `Sizes`.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class Program:
         self.segments: dict[Key, list[Segment]] = {}
         self.breaks: set[Place] = set()
         self.changing: set[Origin] = set()
-        self.unrecorded: set[Key] = set()  # states whose next instruction ends a graph at once
+        self.unrecorded: set[Key] = set()  # positions whose next instruction cannot be part of a graph
         self.is_given_up = "" if self._is_known() else "its code has instructions that are not interpreted"
-        self.is_plain = False  # the function runs as it is, since its graphs are not quicker
+        self.is_plain = False  # the function runs uncompiled, because its graphs are not faster
         self.log: list[str] = []
         self._read_signature()
 
@@ -131,7 +131,7 @@ class Program:
         return variables(self.function, calls.bind(self.function, args, kwargs))
 
     def _note_entries(self) -> None:
-        """Collect what runs at the beginning of the function without a frame."""
+        """Collect the segments that can run at the beginning of the function without a frame."""
         runs = [segment.run_at_entry for segment in self.segments.get(self._entry, ())]
         self._at_entry = [run for run in runs if run is not None]
 
@@ -169,7 +169,7 @@ class Program:
         return function(*args, **kwargs)  # raises TypeError
 
     def _gains_nothing(self) -> bool:
-        """Whether the backend has said of all graphs that it makes none of them quicker."""
+        """Whether the backend reported for every graph that compiling it gains no speed."""
         graphs = [s.graph for recorded in self.segments.values() for s in recorded if s.graph is not None]
         return bool(graphs) and all(graph.meta.get("gain") is False for graph in graphs)
 
@@ -178,7 +178,7 @@ class Program:
         return value if outcome is Outcome.FINISHED else self._go_on(value)
 
     def _go_on(self, frames: list[Frame]) -> Any:
-        """Run from the end of a segment."""
+        """Continue after the end of a segment."""
         while True:
             outcome, value = step(frames)
             if outcome is Outcome.FINISHED:
@@ -189,7 +189,7 @@ class Program:
             frames = value
             try:
                 known, value = self._known(key, frames)
-            except BaseException as error:  # of an operator in a graph
+            except BaseException as error:  # an operator in a graph raised it
                 return run_to_the_end(raised_in(frames, error))
             outcome, value = self._record(key, frames) if known is None else (known, value)
             if outcome is Outcome.FINISHED:
@@ -197,7 +197,7 @@ class Program:
             frames = value
 
     def _segment(self, key: Key, frames: list[Frame]) -> tuple[Outcome, Any]:
-        """Run a segment that is known, or record one."""
+        """Run a recorded segment that fits, or record a new one."""
         outcome, value = self._known(key, frames)
         return self._record(key, frames) if outcome is None else (outcome, value)
 
@@ -237,7 +237,7 @@ class Program:
         if machine.is_spoiled:
             self._note_break(machine)
         else:
-            with kept_state(begin):  # the backend sees the state in which its graph will run
+            with kept_state(begin):  # the backend compiles in the state in which the graph will run
                 self._keep_shown(key, machine, outcome, where)
         machine.release_numbers()
         return outcome, machine.result if outcome is Outcome.FINISHED else machine.frames
@@ -298,7 +298,7 @@ class Program:
         if self.is_whole:
             raise Unsupported(
                 f"compile: expected one graph (fullgraph=True), got an end of the graph: {text}\n"
-                "Move what is named out of the compiled function, or leave out fullgraph=True."
+                "Move this code out of the compiled function, or omit fullgraph=True."
             )
         count("graph_break", machine.reason)
         self.log.append(text)
@@ -323,14 +323,14 @@ class Program:
         return False
 
     def give_up(self, reason: str) -> None:
-        """Run the function as it is from now on."""
+        """Run the function uncompiled from now on."""
         import warnings
 
         self.is_given_up = reason
         if self.is_whole:
             raise Unsupported(f"compile: expected one graph (fullgraph=True), got {reason}")
         count("unimplemented", reason)
-        warnings.warn(f"compile: the function runs as it is from now on: {reason}", stacklevel=4)
+        warnings.warn(f"compile: the function runs uncompiled from now on: {reason}", stacklevel=4)
 
     def reset(self) -> None:
         """Forget all segments."""

@@ -1,4 +1,4 @@
-"""Code that rebuilds the values of a segment's end from its graph's results, its origins and constants."""
+"""Code that rebuilds the values at a segment's end from the graph's results, origins and constants."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _BUILTIN_ITERATORS = ("builtins", "itertools")
 
 
 class Rebuilder:
-    """Writes the lines that follow the call of the graph.
+    """Writes the lines of code after the call of the graph.
 
     Args:
-        tracker: origins and constants; constants are added.
-        recorder: the graph.
+        tracker: the segment's origins and constants; the rebuilder adds constants.
+        recorder: the segment's graph.
         read: returns the variable that holds the value at an origin.
     """
 
     def __init__(self, tracker: Tracker, recorder: Recorder, read: Callable[[Origin], str]) -> None:
         self.tracker, self.recorder, self.read = tracker, recorder, read
         self.lines: list[str] = []
-        self.late: list[str] = []  # after everything exists
+        self.late: list[str] = []  # lines that run after all objects are made
         self.outputs: list[Node] = []
         self._known: dict[int, str] = {}
-        self._kept: list[Any] = []  # identities stay valid
+        self._kept: list[Any] = []  # keeps objects alive, so that their ids stay unique
         self._open: set[int] = set()
         self._count = 0
-        self.running: dict[int, str] = {}  # generators whose frames are among those of the segment
+        self.running: dict[int, str] = {}  # generators whose frames belong to the segment
 
     def constant(self, value: Any) -> str:
-        """The expression of an object that the segment holds."""
+        """Return the expression of an object that the segment keeps."""
         return f"K[{self.tracker.constant(value)}]"
 
     def variable(self, expression: str) -> str:
@@ -53,7 +53,7 @@ class Rebuilder:
         return name
 
     def value(self, value: Any) -> str:
-        """The expression of any value at the end of the segment."""
+        """Return the expression of a value at the end of the segment."""
         if type(value) in _LITERALS:
             return repr(value)
         found = self._known.get(id(value))
@@ -93,7 +93,7 @@ class Rebuilder:
         return text
 
     def _made(self, value: Any) -> str:
-        """An object that the segment made."""
+        """Return the expression of an object that the segment made."""
         if id(value) in self._open:
             raise NotRebuilt(f"a cycle through a {type(value).__name__}")
         self._open.add(id(value))
@@ -152,7 +152,7 @@ class Rebuilder:
         return self.variable(f"{method}({self.value(value.__func__)}, {self.value(value.__self__)})")
 
     def _bound(self, value: Any) -> str:
-        """A method of a builtin class; a class of the program may have another one of this name."""
+        """Return the expression of a builtin class's method, which a subclass of the program may override."""
         owner, name = value.__self__, value.__name__
         for base in type(owner).__mro__:
             found: Any = base.__dict__.get(name)
@@ -230,7 +230,7 @@ class Rebuilder:
         return name
 
     def frame(self, frame: Frame, unread: dict[tuple[int, int], Origin]) -> str:
-        """The expression of a frame; `unread` has the origins of variables that the segment did not read."""
+        """Return the expression of a frame; `unread` maps variables that were not read to their origins."""
         slots = [self._place(frame, n, value, unread) for n, value in enumerate(frame.slots)]
         stack = [self._place(frame, -1 - n, value, unread) for n, value in enumerate(frame.stack)]
         name = self.variable(f"{self.constant(Frame)}({self.value(frame.function)}, [{', '.join(slots)}])")
@@ -256,7 +256,7 @@ class Rebuilder:
     # --- effects ------------------------------------------------------------------------------------
 
     def effects(self) -> list[str]:
-        """The lines that repeat what the segment wrote to objects that existed before."""
+        """Return the lines that repeat the segment's writes to objects that existed before."""
         lines = []
         for container in self.tracker.mutated.values():
             lines.append(self._contents(container))

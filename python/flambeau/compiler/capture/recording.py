@@ -26,7 +26,7 @@ class Recorder:
     """Adds nodes to a graph while operators run.
 
     Args:
-        tracker: the segment's origins; tensors that have one become inputs of the graph.
+        tracker: the segment's origins; tensors with an origin become inputs of the graph.
     """
 
     def __init__(self, tracker: Tracker) -> None:
@@ -38,9 +38,9 @@ class Recorder:
         self.sized: set[Node] = set()  # nodes whose sizes may differ from call to call
         self.unsteady: set[Node] = (
             set()
-        )  # nodes whose strides and gradient state depend on the trips of a loop
+        )  # nodes whose strides and gradient state depend on the number of iterations of a loop
         self._sizes: dict[tuple[Node, str, int], Any] = {}
-        self.attributes: dict[str, Any] = {}  # of the graph's module: branches and bodies
+        self.attributes: dict[str, Any] = {}  # attributes of the graph's module: branches and bodies
         self._nodes: dict[int, tuple[Node, Any]] = {}
         self._names: set[str] = set()
         self._last_input: Node | None = None
@@ -112,7 +112,7 @@ class Recorder:
     def record(
         self, op: str, target: str | Callable[..., Any], args: Any, kwargs: Any, result: Any, line: str
     ) -> None:
-        """Add a call whose result is known; tensors in the result get nodes."""
+        """Add the node of a call whose result is known, and give tensors in the result their nodes."""
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta["example_value"] = result if isinstance(result, flambeau.Tensor) else None
         node.meta["stack_trace"] = line
@@ -150,7 +150,7 @@ class Recorder:
     # --- numbers ------------------------------------------------------------------------------------
 
     def number(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> Any:
-        """Return a result that is no tensor, with a node if it may follow from sizes that differ."""
+        """Return a result that is not a tensor, tracked if it may depend on open sizes."""
         if not self.sized:
             return value
         given, named = self.arguments(args, kwargs)
@@ -179,7 +179,7 @@ class Recorder:
         return found
 
     def fix_sizes(self) -> None:
-        """Give up differing sizes: the graph runs code that must run once per call."""
+        """Fix all sizes, because the graph calls code that must run exactly once per call."""
         self.tracker.fix_sizes()
 
     # --- the end ------------------------------------------------------------------------------------

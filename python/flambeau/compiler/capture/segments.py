@@ -1,4 +1,4 @@
-"""Recorded segments as Python functions: check the guards, run the graph, rebuild the state."""
+"""Recorded segments as Python functions that check the guards, run the graph and rebuild the state."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ MISS = object()
 class Segment:
     """A recorded stretch of a program.
 
-    `run` takes the frames and returns `MISS`, or the outcome and its value: the result of the outermost
-    function, or the frames at the instruction that follows. `run_at_entry` takes the variables of the
-    function instead; None if the segment does not begin where its function does.
+    The function `run` takes the frames. It returns `MISS`, or the outcome and its value: the result of the
+    outermost function, or the frames at the next instruction. `run_at_entry` takes the variables of the
+    function instead of frames; it is None if the segment does not begin at the start of its function.
     """
 
     run: Callable[[list[Frame]], Any]
@@ -49,7 +49,7 @@ class Segment:
     reason: str  # why it ended; "" if its function returned
     where: str = ""
     run_at_entry: Callable[[list[Any]], Any] | None = None
-    variants: Variants | None = None  # of a graph with inputs whose sizes may differ
+    variants: Variants | None = None  # for a graph with inputs whose sizes may differ
 
     def __post_init__(self) -> None:
         if self.run_at_entry is not None:
@@ -57,7 +57,7 @@ class Segment:
             self.run = lambda frames: run(frames[0].slots)
 
     def explain_miss(self, frames: list[Frame]) -> tuple[str, Guard | None]:
-        """Return the first condition that the frames do not fulfil."""
+        """Describe the first condition that the frames do not satisfy, and return its guard."""
         if not self.constants[0]():
             return "the state of the thread (gradients, autocast, defaults) differs", None
         for guard in self.guards:
@@ -70,7 +70,7 @@ class Segment:
                 return f"{guard.origin.name()}: {error}", guard
             if not fulfilled:
                 return self._difference(guard, names), guard
-        return "the program does something else for these sizes", None
+        return "a condition on sizes has another result", None
 
     def origins_of_other_sizes(self, frames: list[Frame]) -> list[Origin]:
         """Return the origins of the tensors that differ from the record in sizes and strides only."""
@@ -115,11 +115,11 @@ def build(
 
     Args:
         machine: holds the record.
-        outcome: how it ended.
+        outcome: how the run ended.
         backend: compiles the graph.
         where: the segment's first position.
-        function: for a segment at the beginning of a function, this function.
-        is_per_size: whether the backend compiles each size by itself.
+        function: the function, if the segment begins at its start; otherwise None.
+        is_per_size: whether the backend compiles a graph for each size.
     """
     parts = None
     if function is not None:
@@ -141,7 +141,7 @@ def build(
         call = [f"run = graph({inputs})", "if run is None: return MISS", f"out = run({inputs})"]
     if changes_state(recorder.graph):
         call[-1] = f"try: {call[-1]}\n    except BaseException: restore(); raise"
-    restore = functools.partial(restored, ThreadState.now())  # the state that the guards demand
+    restore = functools.partial(restored, ThreadState.now())  # the state that the guards require
     lines = [f"s = guards({steps.roots()})", "if s is None: return MISS", *call, *ending]
     source = f"def segment({'F' if function is None else 'S'}):\n    " + "\n    ".join(lines) + "\n"
     names = {"K": tracker.constants, "graph": compiled, "guards": steps.compiled(), "restore": restore}
@@ -155,7 +155,7 @@ def build(
 def _compiled(
     machine: Machine, backend: Backend, is_per_size: bool
 ) -> tuple[GraphModule, Callable[..., Any], Variants | None]:
-    """Return a segment's graph, what runs it, and its variants if the sizes of an input may differ."""
+    """Return a segment's graph, the function that runs it, and its variants if input sizes may differ."""
     recorder = machine.recorder
     graph = GraphModule(
         recorder.attributes,
@@ -178,12 +178,12 @@ def _function(source: str, where: str, **names: Any) -> Callable[..., Any]:
 
 
 def _written(machine: Machine, outcome: Outcome, steps: Steps) -> tuple[Steps, Rebuilder, list[str]]:
-    """Write a segment's guards and its end; `NotAtEntry` if the steps cannot have a root that is read."""
+    """Write a segment's guards and its end; `NotAtEntry` if they read more than the function's variables."""
     tracker, recorder = machine.tracker, machine.recorder
     for guard in tracker.guards:
         steps.check(guard)
     origins = [origin for origin, _ in recorder.inputs]
-    steps.check_distinct(origins)  # the graph may write to one input that is another one's memory
+    steps.check_distinct(origins)  # otherwise a write to one input could change another input
     steps.arguments(origins)
     rebuilder = Rebuilder(tracker, recorder, steps.value)
     ending = _ending(machine, outcome, rebuilder)

@@ -1,7 +1,7 @@
-"""Graphs that change the state of the thread: an exception inside leaves the state that they began with.
+"""Graphs that change the state of the thread: an exception in them restores the state at their beginning.
 
 A region (`no_grad`, autocast) becomes two calls, at its beginning and at its end. If an operator between them
-raises, the second one does not run, whereas the program's own ``with`` would have.
+raises an exception, the second call does not run, whereas the program's ``with`` would restore the state.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def changes_state(graph: Graph) -> bool:
 
 
 def restored(state: ThreadState) -> None:
-    """Give the thread a state that it had before."""
+    """Restore an earlier state of the thread."""
     state.enter()
     if state.nesting == 0:
         _C.clear_autocast_cache()
 
 
 def restoring(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that leaves the state of the thread as it was if `run` raises an exception."""
+    """Return a function that restores the state of the thread if `run` raises an exception."""
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         state = ThreadState.now()
@@ -58,12 +58,12 @@ class RestoringModule(GraphModule):
 
 
 def module_of(root: Any, graph: Graph, name: str) -> GraphModule:
-    """Return the module of a function that is recorded inside of a graph.
+    """Return the module of a function that is recorded inside a graph.
 
     Args:
-        root: its attributes.
-        graph: its graph.
-        name: its class's name.
+        root: provides the module's attributes.
+        graph: the function's graph.
+        name: the name of the module's class.
     """
     kind = RestoringModule if changes_state(graph) else GraphModule
     return kind(root, graph, name)

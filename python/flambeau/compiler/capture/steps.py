@@ -1,4 +1,4 @@
-"""The reads and guards of a segment as steps that `_C._Guards` runs."""
+"""Translation of a segment's reads and guards to the steps that `_C._Guards` runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flambeau.compiler.capture.origins import (
     Slot,
 )
 
-# Number of a value while steps are added: reads count from 0, roots from -1 down.
+# The number of a value while steps are added: 0, 1, ... for reads and -1, -2, ... for roots.
 Place = int
 
 _NAMES = {
@@ -36,9 +36,9 @@ class Steps:
     """Collects steps.
 
     Args:
-        constants: the objects that origins and guards name by number.
-        is_entry: whether the segment begins where its function does; its roots are then the function's
-            variables, in the list ``S``, instead of those of the frames ``F``.
+        constants: the objects that origins and guards refer to by number.
+        is_entry: whether the segment begins at the start of its function; its roots are then the function's
+            variables, in the list ``S``, instead of the frames, in the list ``F``.
     """
 
     def __init__(self, constants: list[Any], is_entry: bool) -> None:
@@ -97,7 +97,7 @@ class Steps:
         return f"s[{self._outputs.index(place)}]"
 
     def arguments(self, origins: list[Origin]) -> str:
-        """The values at these origins as arguments of a call. Many are the first elements of ``s``."""
+        """Return the values at these origins as arguments of a call, as a slice of ``s`` where possible."""
         if len(origins) < 4:
             return ", ".join(map(self.value, origins))
         if not self._outputs:
@@ -131,7 +131,7 @@ class Steps:
         self._steps.append((name, place, expected))
 
     def check_distinct(self, origins: list[Origin]) -> None:
-        """Add the condition that all these values are different objects."""
+        """Add the condition that the values at these origins are different objects."""
         places = tuple(self.place(origin) for origin in origins)
         if len(places) > 1:
             self._steps.append(("distinct", places[0], places))
@@ -143,7 +143,7 @@ class Steps:
         return ", ".join(map(self._text, self._roots))
 
     def compiled(self) -> Any:
-        """Return the function of the roots that returns the tuple ``s``, or None if a guard fails."""
+        """Return a function of the roots; it returns the tuple ``s``, or None if a guard fails."""
         count = len(self._roots)
 
         def numbered(place: Place) -> int:
@@ -159,4 +159,4 @@ class Steps:
 
 
 class NotAtEntry(Exception):
-    """The segment reads more of its frame than the variables."""
+    """The segment reads parts of its frame other than variables."""

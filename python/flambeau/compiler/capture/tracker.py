@@ -1,4 +1,4 @@
-"""What is known about the values of one segment: origins, guards, writes."""
+"""The origins, guards and writes of one segment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flambeau.compiler.capture.guards import Check, Guard, tensor_check, thread_
 from flambeau.compiler.capture.origins import Content, Item, Keyed, Nth, Origin
 from flambeau.compiler.symbolic.numbers import is_tracked
 
-# Immutable values that a guard compares as a whole.
+# Classes of immutable values that a guard compares by value.
 LEAVES = (
     type(None),
     bool,
@@ -28,7 +28,7 @@ LEAVES = (
     range,
 )
 _TORCH_LEAVES = (flambeau.dtype, flambeau.device, flambeau.layout, flambeau.memory_format)
-# Objects that are compared by identity.
+# Classes of objects that a guard compares by identity.
 IDENTICAL = (
     types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, staticmethod,
@@ -39,7 +39,7 @@ MAPPINGS = (dict, OrderedDict, defaultdict, types.MappingProxyType)
 
 
 class NotRebuilt(Exception):
-    """A value or a construct that no segment can hold; the function runs as it is."""
+    """Raised for a value that a segment cannot rebuild; the function then runs uncompiled."""
 
 
 def is_leaf(value: Any) -> bool:
@@ -57,10 +57,10 @@ def is_constant(value: Any) -> bool:
 
 
 class Tracker:
-    """Origins of objects by identity, the guards that follow from reads, and the objects that are written.
+    """Origins of objects by identity, the guards that reads add, and the objects that were written to.
 
     Args:
-        has_any_size: tells whether the guard of a tensor leaves sizes and strides open; None: never.
+        has_any_size: tells whether the guard of a tensor leaves sizes and strides open. None: no guard does.
     """
 
     def __init__(self, has_any_size: Callable[[Origin, flambeau.Tensor], bool] | None = None) -> None:
@@ -72,14 +72,14 @@ class Tracker:
         self.written: dict[tuple[int, str], Any] = {}  # (object, attribute) -> the object
         self.mutated: dict[int, Any] = {}  # containers with an origin whose contents changed
         self._places: dict[int, int] = {}
-        self._kept: list[Any] = []  # identities stay valid while the segment is recorded
+        self._kept: list[Any] = []  # keeps objects alive, so that their ids stay unique
         self._expanded: set[int] = set()
         self.constant(thread_check())  # the first constant
 
     # --- constants and guards ---------------------------------------------------------------------
 
     def constant(self, value: Any) -> int:
-        """Return the place of an object in the segment's constants."""
+        """Return the index of an object among the segment's constants; add it if it is new."""
         place = self._places.get(id(value))
         if place is None:
             place = self._places[id(value)] = len(self.constants)
@@ -91,22 +91,22 @@ class Tracker:
         self.guards[Guard(origin, check, expected)] = None
 
     def origin_of(self, value: Any) -> Origin | None:
-        """Return where an object comes from; None for what the segment made."""
+        """Return the origin of an object; None for an object that the segment made."""
         return self.origins.get(id(value))
 
     def keep(self, value: Any) -> Any:
-        """Hold an object until the segment ends."""
+        """Keep an object alive until the segment ends."""
         self._kept.append(value)
         return value
 
     def kept(self) -> Iterable[Any]:
-        """The objects that are held, those that the segment made among them."""
+        """The objects that are kept alive, which include all objects that the segment made."""
         return self._kept
 
     # --- reads ------------------------------------------------------------------------------------
 
     def adopt(self, value: Any, origin: Origin) -> None:
-        """Note that a value was read from an origin, with the guards that make this repeatable."""
+        """Note that a value was read from an origin, and add the guards on that value."""
         known = self.origins.get(id(value))
         if known == origin:
             return
@@ -139,7 +139,7 @@ class Tracker:
         self.any_size.clear()
 
     def expand(self, container: Any) -> None:
-        """Give the elements of a list, tuple, dict or set with an origin theirs."""
+        """Give origins to the elements of a list, tuple, dict or set that has an origin."""
         origin = self.origins.get(id(container))
         if origin is None or id(container) in self._expanded:
             return
@@ -170,7 +170,7 @@ class Tracker:
             self.adopt(value, Item(origin, key) if literal else Keyed(origin, self.constant(key)))
 
     def expand_all(self, values: Iterable[Any]) -> None:
-        """Expand values and what they contain, for code that reads everything."""
+        """Expand values and their elements recursively, for code that reads all of them."""
         waiting, seen = list(values), set()
         while waiting:
             value = waiting.pop()

@@ -1,4 +1,4 @@
-"""Instructions that move, make and take apart values."""
+"""Instructions that move, make and unpack values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flambeau.compiler.symbolic.numbers import fixed
 
 
 class Values(Operators):
-    """One method per instruction; `self.at` is its index."""
+    """One method per instruction; `self.at` is the instruction's index."""
 
     at: int
 
@@ -148,7 +148,7 @@ class Values(Operators):
         self.load_attribute(value, i.value)
 
     def LOAD_SUPER_ATTR(self, i: Instruction) -> None:
-        """``super().name``: the class is called, its attribute is read, as a method or not."""
+        """``super().name``: call the class and read its attribute, as a method or as a plain value."""
         instance, kind, function = self.pop(), self.pop(), self.pop()
         if not self.is_native and function is not super:
             raise Break("a class in the place of super")
@@ -222,7 +222,7 @@ class Values(Operators):
     def _jump_if(self, i: Instruction, wanted: bool, keeps: bool) -> None:
         depth = len(self.frames)
         is_true = self.truth(self.frame.stack[-1])
-        if is_true is None:  # the answer of the class is tested next
+        if is_true is None:  # the result of the class's method is tested next
             self.frames[depth - 1].ip = self.at
             return
         if is_true is wanted:
@@ -294,7 +294,7 @@ class Values(Operators):
         self.push(self._as_text(self.pop(), i.arg))
 
     def _as_text(self, value: Any, conversion: int) -> Any:
-        """A value that is about to be formatted, converted by str, repr or ascii (1, 2, 3)."""
+        """Convert a value for formatting by str, repr or ascii (1, 2, 3)."""
         if not self.is_native and not is_constant(value):
             from flambeau.compiler.capture.recording import has_tensor
 
@@ -307,7 +307,7 @@ class Values(Operators):
         return convert[conversion](value) if conversion else value
 
     def _growing(self, i: Instruction) -> Any:
-        """The container on the stack that the instruction fills."""
+        """Return the container on the stack that the instruction adds to."""
         container = self.frame.stack[-i.arg]
         self.tracker.mutate(container)
         return container
@@ -381,7 +381,7 @@ class Values(Operators):
         self.frame.stack.extend(reversed(found))
 
     def _sequence_to_unpack(self) -> Any:
-        """The value on the stack as a sequence; None if Python code must collect it first."""
+        """Pop a value as a sequence; None if Python code must iterate over it first."""
         values = self.frame.stack[-1]
         if not self.is_native:
             if isinstance(values, flambeau.Tensor):

@@ -1,4 +1,4 @@
-"""``FLAMBEAU_VERIFY=1``: every compiled graph runs beside the graph as it was captured."""
+"""``FLAMBEAU_VERIFY=1``: each call of a compiled graph also runs the captured graph and compares results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flambeau.compiler.aot.state import kept_state
 
 
 def is_asked_for() -> bool:
-    """Whether the environment asks for it."""
+    """Whether the environment variable is set, and not to 0."""
     return os.environ.get("FLAMBEAU_VERIFY", "") not in ("", "0")
 
 
@@ -19,12 +19,12 @@ def verified(graph: Any, compiled: Callable[..., Any], where: str) -> Callable[.
     """Return a function that runs both and compares results and inputs.
 
     The captured graph runs first, on copies of the inputs and with the same random numbers. Calls whose
-    inputs share memory are not compared, since their copies would not.
+    inputs share memory are not compared, because the copies would not share memory.
 
     Args:
         graph: the captured `fx.GraphModule`.
         compiled: what the backend returned.
-        where: the place of the graph in the program.
+        where: the position of the graph in the program.
     Returns: a function that raises RuntimeError for the first difference.
     """
 
@@ -40,7 +40,7 @@ def verified(graph: Any, compiled: Callable[..., Any], where: str) -> Callable[.
         found = compiled(*inputs)
         if not flambeau.equal(flambeau.get_rng_state(), after):
             raise RuntimeError(
-                f"compile: expected the graph of {where} to draw as many random numbers, got others"
+                f"compile: expected the graph of {where} to draw as many random numbers, got another number"
             )
         pairs = [("result", pair) for pair in zip(found, expected, strict=True)]
         pairs += [("input", pair) for pair in zip(inputs, copies, strict=True)]
@@ -75,11 +75,11 @@ def _compare(one: Any, other: Any, what: str) -> None:
     one, other = one.detach(), other.detach()
     is_exact = not (one.is_floating_point() or one.is_complex())
     if is_exact and not flambeau.equal(one, other):
-        raise RuntimeError(f"compile: expected {what} to equal that of its operators, got other elements")
+        raise RuntimeError(f"compile: expected {what} to equal the captured graph's, got other elements")
     if not is_exact and not flambeau.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True):
         far = (one - other).abs().nan_to_num().max().item()
         raise RuntimeError(
-            f"compile: expected {what} to equal that of its operators, got a difference of {far:g}"
+            f"compile: expected {what} to equal the captured graph's, got a difference of {far:g}"
         )
 
 
