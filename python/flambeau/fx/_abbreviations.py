@@ -1,4 +1,4 @@
-"""Dtype and sizes of a value in few letters, for readable code."""
+"""Short forms of dtypes and sizes, for readable code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHORT = {
 
 
 def of_tensor(value: Any, stride: bool = False, device: bool = False) -> str:
-    """Write what is known of a tensor, such as ``f32[2, 3]``, or "" for other values.
+    """Write dtype and sizes of a tensor, such as ``f32[2, 3]``, or "" for other values.
 
     Args:
         value: a tensor, or an object with `dtype` and `shape`.

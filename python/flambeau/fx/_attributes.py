@@ -9,14 +9,14 @@ from flambeau.nn import Module, Parameter
 
 
 def get_attribute(module: Any, path: str) -> Any:
-    """Return what is at a path."""
+    """Return the attribute at a path."""
     for name in path.split("."):
         module = getattr(module, name)
     return module
 
 
 def has_attribute(module: Any, path: str) -> bool:
-    """Whether there is something at a path."""
+    """Whether an attribute exists at a path."""
     try:
         get_attribute(module, path)
     except AttributeError:
@@ -25,13 +25,13 @@ def has_attribute(module: Any, path: str) -> bool:
 
 
 def delete_attribute(module: Any, path: str) -> None:
-    """Delete what is at a path."""
+    """Delete the attribute at a path."""
     owner, _, name = path.rpartition(".")
     delattr(get_attribute(module, owner) if owner else module, name)
 
 
 def assign_attribute(value: Any, module: Module, path: str) -> None:
-    """Put a value at a path, with plain modules on the way; a tensor becomes a buffer."""
+    """Set the attribute at a path; make missing modules on the path, and register a tensor as a buffer."""
     *owners, name = path.split(".")
     for owner in owners:
         following = getattr(module, owner, None)
@@ -47,9 +47,10 @@ def assign_attribute(value: Any, module: Module, path: str) -> None:
 
 
 def copy_attribute(source: Any, target: Module, path: str) -> None:
-    """Make what is at a path of one module known at the same path of another.
+    """Set an attribute of one module at the same path of another module.
 
-    Modules on the way are made plain; a tensor becomes a buffer; persistence of buffers is kept.
+    Missing modules on the path are made as plain Modules. A tensor becomes a buffer; a buffer keeps its
+    persistence.
     """
     *owners, name = path.split(".")
     for owner in owners:
@@ -57,7 +58,7 @@ def copy_attribute(source: Any, target: Module, path: str) -> None:
             return
         following = getattr(target, owner, None)
         source = getattr(source, owner)
-        if following is source:  # the whole module is there already
+        if following is source:  # the target already has this module
             return
         if following is None:
             following = Module()

@@ -1,4 +1,4 @@
-"""Code generators: how the inputs and the output of a graph appear in the generated function."""
+"""Code generators, which define how a generated function takes its inputs and returns its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TransformCodeFunc = Callable[[list[str]], list[str]]
 
 
 class CodeGen:
-    """Writes a graph as a function of its placeholders. Subclasses change its head and its end.
+    """Writes a graph as a function of its placeholders. Subclasses change the head and the end.
 
     Example:
         >>> graph = flambeau.fx.symbolic_trace(lambda x: x + 1).graph
@@ -29,7 +29,7 @@ class CodeGen:
     def gen_fn_def(
         self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
     ) -> str:
-        """Return the head of the function, up to the colon, and what stands before the body.
+        """Return the head of the function, up to the colon, and the statements before the body.
 
         Args:
             free_vars: the parameters as text, with annotations and defaults.
@@ -57,24 +57,24 @@ class CodeGen:
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Turn the value of the output node into what the function returns."""
+        """Turn the value of the output node into the result of the function."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """Return further names that the text uses, with what they stand for."""
+        """Return further names that the text uses, with their objects."""
         return []
 
     def _gen_python_code(
         self, nodes: Any, root_module: str, namespace: Namespace, **options: Any
     ) -> PythonCode:
         extra = tuple(options.pop("additional_meta", None) or ())
-        options.pop("record_func", None)  # for a profiler
+        options.pop("record_func", None)  # accepted for compatibility
         chosen = Options(**options, additional_meta=extra)
         return Writer(self, list(nodes), root_module, namespace, chosen).write()
 
 
 class _BoxedCodeGen(CodeGen):
-    """Takes all inputs in one list and empties it, so that each input can be freed after its last use."""
+    """Takes all inputs in a list and empties it, so that each input can be freed after its last use."""
 
     def gen_fn_def(
         self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
@@ -95,7 +95,7 @@ class _PyTreeInfo(NamedTuple):
 
 
 class _PyTreeCodeGen(CodeGen):
-    """Flattens the containers that the traced function took, and rebuilds the one that it returned."""
+    """Flattens the containers in the arguments, and rebuilds the container of the result."""
 
     def __init__(self, pytree_info: _PyTreeInfo) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A mark on functions and classes that says how stable their interface is."""
+"""A decorator that marks how stable the interface of a function or class is."""
 
 from __future__ import annotations
 

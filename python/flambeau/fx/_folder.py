@@ -18,7 +18,7 @@ _FROM_TEXT = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.Bat
 
 
 def write_folder(module: GraphModule, folder: str | os.PathLike[str], class_name: str) -> None:
-    """Write ``module.py``, ``__init__.py``, the state, and pickles of modules that code cannot make."""
+    """Write ``module.py``, ``__init__.py``, the state, and pickles of modules that code cannot construct."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     save(module.state_dict(), place / "state_dict.pt")
@@ -45,7 +45,7 @@ def write_folder(module: GraphModule, folder: str | os.PathLike[str], class_name
 
 
 def _imports(names: dict[str, Any]) -> str:
-    """Statements that make the names of the code known."""
+    """Return the statements that import the names in the code."""
     root = root_name()
     fixed = {
         "inf": "from math import inf",
@@ -71,7 +71,7 @@ def _imports(names: dict[str, Any]) -> str:
 
 
 def _attributes(module: GraphModule, place: Path) -> list[str]:
-    """Statements that make the module's attributes; values come from the state."""
+    """Return the statements that make the module's attributes; their values are in the state."""
     lines = []
     for name, child in module._modules.items():
         if child is not None:

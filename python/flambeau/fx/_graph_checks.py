@@ -1,4 +1,4 @@
-"""What `Graph.lint` checks, and the table that `Graph.print_tabular` prints."""
+"""The checks of `Graph.lint`, and the table of `Graph.print_tabular`."""
 
 from __future__ import annotations
 

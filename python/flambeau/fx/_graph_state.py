@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _NodeAt:
-    """The place of a node in its graph."""
+    """The index of a node in its graph."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -40,7 +40,7 @@ def _target_state(target: Any) -> Any:
 
 
 def state_of(graph: Graph) -> dict[str, Any]:
-    """Return the state from which `restored_graph` makes a graph. Of meta only plain values are kept."""
+    """Return the state from which `restored_graph` makes a graph; from meta it keeps only plain values."""
     places = {node: _NodeAt(place) for place, node in enumerate(graph.nodes)}
 
     def shown(leaf: Any) -> Any:
@@ -71,7 +71,7 @@ def _is_importable(cls: Any) -> bool:
 
 
 def _plain_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    """Entries without references to nodes, modules or values, which may be large or unpicklable."""
+    """Return the entries without nodes, modules and values, which may be large or unpicklable."""
     return {key: value for key, value in meta.items() if isinstance(value, str | int | float | bool)}
 
 

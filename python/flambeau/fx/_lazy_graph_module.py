@@ -1,4 +1,4 @@
-"""Constructors of GraphModules that passes call. Code is generated at once, not lazily."""
+"""Constructors of GraphModules that passes call. They generate code at once, not lazily."""
 
 from __future__ import annotations
 

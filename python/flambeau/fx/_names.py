@@ -16,12 +16,12 @@ _METHOD_TYPES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.
 
 
 def root_name() -> str:
-    """Return the name that programs give this package: "torch" while `flambeau.compat` answers it."""
+    """Return the package's name in generated code: "torch" while `flambeau.compat` is active."""
     return naming.root
 
 
 def home_of(obj: Any) -> str:
-    """Return the module in which a class or function says it is defined, under the package's own name."""
+    """Return the ``__module__`` of a class or function, under the package's own name."""
     home = getattr(obj, "__module__", None) or ""
     head, dot, rest = home.partition(".")
     return f"flambeau{dot}{rest}" if head == "torch" and root_name() == "torch" else home
@@ -34,12 +34,12 @@ def with_root(qualified: str) -> str:
 
 
 def is_method(function: Any) -> bool:
-    """Whether this is a method of a class written in C, such as ``Tensor.add``."""
+    """Whether a function is a method of a class written in C, such as ``Tensor.add``."""
     return isinstance(function, _METHOD_TYPES)
 
 
 def module_of(function: Any) -> str:
-    """Return the public module that has the function under its own name.
+    """Return the public module that exports the function under its own name.
 
     A function of ``flambeau.nn.functional._activation`` is found in ``flambeau.nn.functional``.
     """
@@ -92,7 +92,7 @@ def snake_case(text: str) -> str:
 
 
 def identifier(text: str) -> str:
-    """Replace what cannot stand in an identifier by underscores.
+    """Replace characters that identifiers cannot contain by underscores.
 
     >>> identifier("seq.0"), identifier("0")
     ('seq_0', '_0')
@@ -101,14 +101,14 @@ def identifier(text: str) -> str:
     return f"_{text}" if not text or text[0].isdigit() else text
 
 
-# Names that generated code can rely on, beside Python's own.
+# Names that generated code can use, in addition to builtins.
 RELIED_UPON = frozenset(
     ("flambeau", "torch", "inf", "nan", "NoneType", "device", "fx_pytree", "pytree", "self")
 )
 
 
 class Namespace:
-    """Names of one scope: each object gets one, and no two share it.
+    """Names of one scope; each object gets a unique name.
 
     >>> names = Namespace()
     >>> names.create_name("add", None), names.create_name("add", None), names.create_name("sum", None)
@@ -121,7 +121,7 @@ class Namespace:
         self._highest: Counter[str] = Counter()
 
     def create_name(self, candidate: str, obj: object | None) -> str:
-        """Return the object's name; a new name is `candidate`, with a number appended if that is taken."""
+        """Return the object's name; a new name is `candidate`, with a number appended if it is taken."""
         if obj is not None and id(obj) in self._names:
             return self._names[id(obj)]
         candidate = identifier(candidate)
@@ -142,7 +142,7 @@ class Namespace:
         return candidate
 
     def associate_name_with_obj(self, name: str, obj: object) -> None:
-        """Give the object a name that was made for it elsewhere."""
+        """Register a name that the object already has."""
         self._names.setdefault(id(obj), name)
         self._used.add(name)
 

@@ -1,4 +1,4 @@
-"""Inputs of traced programs: placeholders, and arguments that are fixed to a value."""
+"""Inputs of traced programs: placeholders, and arguments with fixed values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PHBase:
-    """An input inside of a container of `concrete_args`."""
+    """Marks an input inside a container of `concrete_args`."""
 
     def __repr__(self) -> str:
         return "PH"
@@ -28,7 +28,7 @@ PH = PHBase()
 
 
 class PHWithMeta(PHBase):
-    """A `PH` whose attributes the node of the placeholder gets.
+    """A `PH` whose attributes are copied to the node of the placeholder.
 
     Args:
         ph_key: a name for the input, kept as an attribute.
@@ -39,7 +39,7 @@ class PHWithMeta(PHBase):
 
 
 def specialised(tracer: Tracer, name: str, default: tuple[Any, ...], value: Any) -> Any:
-    """Make placeholders for an argument that `concrete_args` gives; fixed values are checked at run time."""
+    """Make placeholders for an argument in `concrete_args`; the graph checks fixed values at run time."""
     count = 0
 
     def replaced(leaf: Any) -> Any:
@@ -74,7 +74,7 @@ def _check_value(tracer: Tracer, name: str, given: Any, fixed: Any) -> None:
 
 
 def with_positional_arguments(function: Any, analysed: Any, count: int) -> Any:
-    """Return a function that takes all its arguments by position: ``*args`` as one value, keywords too.
+    """Return a function that takes all arguments by position, with ``*args`` as one value.
 
     Args:
         function: the function.

@@ -23,8 +23,8 @@ def register_pytree_flatten_spec(
 
     Args:
         cls: the class.
-        flatten_fn_spec: returns the children of an object that the spec has.
-        flatten_fn_exact_match_spec: whether an object has exactly the children of the spec.
+        flatten_fn_spec: returns the children of an object that the spec contains.
+        flatten_fn_exact_match_spec: tells whether an object has exactly the children of the spec.
     """
     SUPPORTED_NODES[cls] = flatten_fn_spec
     SUPPORTED_NODES_EXACT_MATCH[cls] = flatten_fn_exact_match_spec
@@ -35,9 +35,9 @@ def _deregister_pytree_flatten_spec(cls: type) -> None:
 
 
 def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[Any]:
-    """Return the leaves of `pytree` that the spec names; further leaves are dropped.
+    """Return the leaves of `pytree` that the spec contains; other leaves are dropped.
 
-    Raises: KeyError or IndexError where `pytree` lacks a part, RuntimeError for a type that is not known.
+    Raises: KeyError or IndexError if `pytree` lacks a part, RuntimeError for an unregistered type.
     """
     if spec.is_leaf():
         return [pytree]

@@ -48,8 +48,8 @@ class PythonCode:
 
     Attributes:
         src: the text, a definition of ``forward``.
-        globals: what its names stand for.
-        _lineno_map: line of the text -> the node's place in its graph, or None for lines of no node.
+        globals: the object of each global name.
+        _lineno_map: line of the text -> the index of its node, or None for lines that belong to no node.
         _prologue_start: the line of the definition.
     """
 
@@ -61,7 +61,7 @@ class PythonCode:
 
 @dataclass(frozen=True)
 class Options:
-    """What `Graph.python_code` adds for readers."""
+    """Options of `Graph.python_code` that add information for readers."""
 
     verbose: bool = False
     include_stride: bool = False
@@ -93,7 +93,7 @@ class Writer:
             self.add_global(name, obj)
         doomed = self._last_uses()
         for place, node in enumerate(self.nodes):
-            self.body.append(f"\0{place}\n")  # where the lines of the node begin
+            self.body.append(f"\0{place}\n")  # marks the beginning of the node's lines
             self._write_node(node, doomed.get(node, []))
         if not any(not piece.startswith("\0") for piece in self.body):
             self.body.append("pass\n")
@@ -122,7 +122,7 @@ class Writer:
     # --- names ------------------------------------------------------------------------------------
 
     def add_global(self, hint: str, obj: Any) -> str:
-        """Make an object known to the text, and return the name it has there."""
+        """Add an object to the text's globals, and return its name."""
         if isinstance(obj, type) and getattr(builtins, hint, None) is obj:
             return hint
         root, dot, _ = hint.partition(".")
@@ -140,7 +140,7 @@ class Writer:
         return name
 
     def _function(self, function: Any) -> str:
-        """The name by which the text calls a function. The text wraps a function that is wrapped."""
+        """Return the name by which the text calls a function; note wrapped functions, to wrap them again."""
         from flambeau.fx._wrapping import is_wrapped
 
         plain = qualified_name(function) if hasattr(function, "__name__") else type(function).__name__
@@ -195,7 +195,7 @@ class Writer:
     # --- nodes ------------------------------------------------------------------------------------
 
     def _last_uses(self) -> dict[Node, list[Node]]:
-        """For each node, the values that no later node uses."""
+        """Map each node to the values that no later node uses."""
         last: dict[Node, Node] = {}
         doomed: dict[Node, list[Node]] = {}
         for node in reversed(self.nodes):
@@ -224,13 +224,13 @@ class Writer:
         self.body.append(f"{statement}{tail}\n")
 
     def annotation(self, node: Node) -> str:
-        """The annotation of a value, with a colon, or nothing."""
+        """Return the annotation of a value, with a colon, or an empty text."""
         if node.type is not None:
             return f" : {type_expression(node.type, self.add_global)}"
         return f": {found!r}" if self.options.verbose and (found := self._found(node)) else ""
 
     def _found(self, node: Node) -> str:
-        """Dtype and sizes, if a pass found them: ``f32[2, 3]``."""
+        """Return dtype and sizes, such as ``f32[2, 3]``, if a pass recorded them."""
         from flambeau.fx._abbreviations import of_tensor
 
         found = node.meta.get("val", node.meta.get("tensor_meta", node.meta.get("example_value")))
@@ -285,7 +285,7 @@ class Writer:
         return f"({text})" if text.startswith("-") or (isinstance(arg, complex) and "(" not in text) else text
 
     def _comment(self, node: Node) -> None:
-        """Write the place in the program that recorded the step, once for successive steps of one place."""
+        """Write the source line that recorded the step, once for successive steps of the same line."""
         if node.op in ("placeholder", "output"):
             return
         for key in self.options.additional_meta:
@@ -307,7 +307,7 @@ class Writer:
 
 
 def accepted(function: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that the function accepts; methods that older programs override accept fewer."""
+    """Return the options that the function accepts; overrides in older programs accept fewer."""
     parameters = inspect.signature(function).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return options
@@ -319,7 +319,7 @@ def _is_attribute(name: Any) -> bool:
 
 
 def attribute(root: str, path: str) -> str:
-    """Write a dotted path as an expression; names that are no identifiers need getattr.
+    """Write a dotted path as an expression, with getattr for names that are not identifiers.
 
     >>> attribute("self", "seq.0")
     'getattr(self.seq, "0")'
@@ -332,7 +332,7 @@ def attribute(root: str, path: str) -> str:
 
 
 def reaches(path: str, obj: Any) -> bool:
-    """Whether a dotted name, read from the package, is this object."""
+    """Whether a dotted name refers to this object in the package."""
     found: Any = flambeau
     for name in path.split(".")[1:]:
         found = getattr(found, name, None)
@@ -342,7 +342,7 @@ def reaches(path: str, obj: Any) -> bool:
 
 
 def relied_upon() -> dict[str, Any]:
-    """The names that every generated function has."""
+    """The globals that every generated function can use."""
     return {
         "inf": math.inf,
         "nan": math.nan,

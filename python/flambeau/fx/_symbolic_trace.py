@@ -43,7 +43,7 @@ is_fx_symbolic_tracing = is_fx_tracing
 
 
 def is_fx_tracing_warning() -> None:
-    """Does nothing: `is_fx_tracing` needs no warning here."""
+    """Do nothing: `is_fx_tracing` needs no warning here."""
 
 
 def _assert_is_none(value: Any, msg: str) -> None:
@@ -95,9 +95,9 @@ class Tracer(TracerBase):
     """Records the operations of a module or function as a graph.
 
     Args:
-        autowrap_modules: modules of Python whose functions become nodes when they get proxies.
-        autowrap_functions: further functions that become nodes when they get proxies.
-        param_shapes_constant: sizes of parameters are numbers instead of nodes, so that programs may
+        autowrap_modules: Python modules whose functions become nodes when they are called with proxies.
+        autowrap_functions: further functions that become nodes when they are called with proxies.
+        param_shapes_constant: sizes of parameters are numbers instead of nodes, so that programs can
             branch on them.
 
     Example:
@@ -134,9 +134,9 @@ class Tracer(TracerBase):
     # --- what subclasses override -----------------------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether a call of this module is one node; otherwise the tracer looks into it.
+        """Whether a call of this module is one node; otherwise the tracer traces its forward.
 
-        Default: layers of `flambeau.nn` are, except Sequential.
+        Default: True for layers of `flambeau.nn` except Sequential.
         """
         home = home_of(type(m))
         ours = home == "flambeau.nn" or home.startswith(("flambeau.nn.", "flambeau.ao.nn."))
@@ -263,8 +263,8 @@ class Tracer(TracerBase):
 
         Args:
             root: the program.
-            concrete_args: values of arguments that are no inputs of the graph, by name; `PH` inside of
-                containers stands for an input.
+            concrete_args: values of arguments that are not inputs of the graph, by name; `PH` inside a
+                container marks an input.
         Raises: TraceError if control flow depends on values.
         """
         is_module = isinstance(root, Module)
@@ -368,7 +368,7 @@ class Tracer(TracerBase):
         """Return a function and proxies for its positional arguments.
 
         Args:
-            root_fn: what is traced.
+            root_fn: the traced function.
             is_module: whether its first argument is the module.
             concrete_args: see `trace`.
         """
@@ -426,7 +426,7 @@ def _by_name(concrete_args: Any, parameters: list[inspect.Parameter]) -> dict[st
 
 
 def _annotations(function: Any) -> dict[str, Any]:
-    """Annotations by name, those given as text resolved where they can be."""
+    """Return the annotations by name, with annotations in text form resolved where possible."""
     function = inspect.unwrap(function)
     raw = getattr(function, "__annotations__", {})
     if home_of(function).startswith("flambeau."):  # Any gives no information
@@ -435,7 +435,7 @@ def _annotations(function: Any) -> dict[str, Any]:
         return dict(raw)
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # names that only type checkers know
+    except Exception:  # the text may use names that exist only for type checkers
         return {name: value for name, value in raw.items() if not isinstance(value, str)}
     return {name: hint for name, hint in hints.items() if name in raw}
 

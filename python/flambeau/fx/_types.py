@@ -13,7 +13,7 @@ AddGlobal = Callable[[str, Any], str]
 
 
 def _plain_name(annotation: Any) -> str | None:
-    """The dotted name of a class, or None for what has none."""
+    """The dotted name of an annotation, or None if it has no name."""
     if not isinstance(annotation, type) or isinstance(annotation, types.GenericAlias):
         return None
     if annotation.__module__ == "builtins":
@@ -22,7 +22,7 @@ def _plain_name(annotation: Any) -> str | None:
 
 
 def type_text(annotation: Any) -> str:
-    """Write an annotation for people.
+    """Write an annotation in readable form.
 
     >>> type_text(list[int]), type_text(None)
     ('list[int]', 'None')
@@ -41,7 +41,7 @@ def type_expression(annotation: Any, add_global: AddGlobal) -> str:
 
     Args:
         annotation: the type.
-        add_global: makes an object known to the code, by a name like the one it is given.
+        add_global: adds an object to the code's globals, under a name similar to the given one.
     """
     if annotation is None or annotation is type(None):
         return "None"

@@ -8,7 +8,7 @@ from flambeau.fx.graph_module import GraphModule
 
 
 class _Lazily:
-    """Text that is computed when it is shown."""
+    """A text that is computed when it is printed."""
 
     def __init__(self, make: Any) -> None:
         self.make = make
@@ -28,7 +28,7 @@ def _format_graph_code(name: str, filename: str, graph_str: str) -> str:
 
 
 def first_call_function_nn_module_stack(graph: Any) -> Any:
-    """Return the modules that the first call of a function was recorded in, or None."""
+    """Return the module stack of the graph's first function call, or None."""
     for node in graph.nodes:
         if node.op == "call_function" and "nn_module_stack" in node.meta:
             return node.meta["nn_module_stack"]
@@ -36,7 +36,7 @@ def first_call_function_nn_module_stack(graph: Any) -> Any:
 
 
 def get_node_context(node: Any, num_nodes: int = 2) -> str:
-    """Return a node and those before it, one on a line."""
+    """Return a node and the nodes before it, one per line."""
     lines: list[str] = []
     while node.op != "root" and len(lines) <= num_nodes:
         lines.append(str(node.format_node()))

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _MISSING = object()
-# (id of a module's globals, name) -> those globals.
+# (id of a module's globals, name) -> the globals.
 _registered: dict[tuple[int, str], dict[str, Any]] = {}
-GENERATED_NAMES = "__fx_wrapped__"  # in the globals of generated code: the names that it wraps
+GENERATED_NAMES = "__fx_wrapped__"  # key in the globals of generated code: the names that the code wraps
 
 
 def wrap(fn_or_name: Any) -> Any:
     """Register a function whose calls are recorded as one node.
 
-    It is called, or used as a decorator, at the top of a module.
+    Call it, or use it as a decorator, at the top level of a module.
 
     Args:
-        fn_or_name: the function, or the name under which the module sees it, such as "len".
+        fn_or_name: the function, or its name in the module, such as "len".
 
     Returns: the argument.
 
@@ -62,7 +62,7 @@ def generated_names(function: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def found_in(scope: dict[str, Any], name: str) -> Any:
-    """Return the object that a name has in a module, or None."""
+    """Return the object of a name in a module, or None."""
     return scope.get(name, getattr(builtins, name, None))
 
 
@@ -82,7 +82,7 @@ def recording(function: Callable[..., Any], find_proxy: Callable[[Any], Any]) ->
 
     Args:
         function: the function.
-        find_proxy: gives a proxy inside arguments, or None.
+        find_proxy: returns a proxy inside the arguments, or None.
     """
 
     @functools.wraps(function)
@@ -118,7 +118,7 @@ class Patches:
                 setattr(place, name, before)
 
     def in_scope(self, scope: dict[str, Any], name: str, value: Any) -> None:
-        """Replace a name of a module's globals, unless that was done already."""
+        """Replace a name in a module's globals, if it is not replaced already."""
         if (id(scope), name) not in self._done:
             self._done.add((id(scope), name))
             self._undo.append((scope, name, scope.get(name, _MISSING)))

@@ -10,7 +10,7 @@ __all__ = ["annotate"]
 
 
 def annotate(val: Any, type: Any) -> Any:
-    """Give a value a type, which its node stores; values that are not traced are returned unchanged.
+    """Set the type of a traced value on its node; other values are returned unchanged.
 
     Raises: RuntimeError if the node has another type.
     """
@@ -18,7 +18,7 @@ def annotate(val: Any, type: Any) -> Any:
         return val
     if val.node.type is not None and val.node.type != type:
         raise RuntimeError(
-            f"annotate: {val.node} has type {val.node.type} already, and is now to be of {type}"
+            f"annotate: {val.node} has type {val.node.type} already, so it cannot get type {type}"
         )
     val.node.type = type
     return val

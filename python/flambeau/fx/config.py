@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Let ShapeProp and ``FakeTensorProp`` raise where an operator fails, instead of going on.
+# Whether `ShapeProp` and `FakeTensorProp` raise an error if an operator fails, instead of continuing.
 disable_progress = True
 verbose_progress = False
 do_not_emit_stack_traces = False

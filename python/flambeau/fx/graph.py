@@ -28,7 +28,7 @@ _NOTHING = object()
 
 
 class _node_list:
-    """The nodes in order. While it is walked through, nodes may be added and erased."""
+    """The nodes in order. Nodes may be added and erased during iteration."""
 
     def __init__(self, graph: Graph, direction: str = "_next") -> None:
         self.graph, self.direction = graph, direction
@@ -64,7 +64,7 @@ class Graph:
 
     Args:
         owning_module: the GraphModule that runs the graph.
-        tracer_cls: the class that recorded it.
+        tracer_cls: the class of the tracer that recorded it.
         tracer_extras: data that the tracer stores with the graph.
 
     Example:
@@ -96,7 +96,7 @@ class Graph:
 
     @property
     def owning_module(self) -> GraphModule | None:
-        """The module that runs this graph, or None if there is none or several."""
+        """The module that runs this graph; None if there is no such module, or if there are several."""
         return self._owning_module if self._owners <= 1 else None
 
     @owning_module.setter
@@ -121,11 +121,11 @@ class Graph:
         name: str | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Add a node at the place of insertion.
+        """Add a node at the insertion point.
 
         Args:
             op: the kind of step; see `Node`.
-            target: what is called, or a path.
+            target: the function, the method's name, or a dotted path; see `Node`.
             args: the arguments.
             kwargs: the keyword arguments.
             name: the preferred name of the node. Default: derived from the target.
@@ -150,7 +150,7 @@ class Graph:
         return snake_case(text)
 
     def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = _NOTHING) -> Node:
-        """Add an input. ``*args`` and ``**kwargs`` stand for all further ones."""
+        """Add an input. The names ``*args`` and ``**kwargs`` take all further inputs."""
         args = () if default_value is _NOTHING else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
@@ -208,19 +208,19 @@ class Graph:
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def create_size_node(self, tensor_node: Node, dim: int) -> Node:
-        """Add a step that asks a tensor for its size along a dimension."""
+        """Add a step that returns a tensor's size along a dimension."""
         return self.call_method("size", (tensor_node, dim))
 
     def create_stride_node(self, tensor_node: Node, dim: int) -> Node:
-        """Add a step that asks a tensor for its stride along a dimension."""
+        """Add a step that returns a tensor's stride along a dimension."""
         return self.call_method("stride", (tensor_node, dim))
 
     def create_storage_offset_node(self, tensor_node: Node) -> Node:
-        """Add a step that asks a tensor for its offset in memory, in elements."""
+        """Add a step that returns a tensor's storage offset, in elements."""
         return self.call_method("storage_offset", (tensor_node,))
 
     def materialize_symints(self, values: Sequence[Any]) -> list[Any]:
-        """Return sizes as values of this graph; numbers are what they are, and there are no symbols."""
+        """Return sizes as values of this graph: numbers unchanged, because no size is symbolic."""
         for value in values:
             if not isinstance(value, int):
                 raise TypeError(f"materialize_symints: expected integers, got {type(value).__name__}")
@@ -246,7 +246,7 @@ class Graph:
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
         """Insert new nodes before `n`; None: at the start of the graph.
 
-        Used in a with statement it holds for the block.
+        In a ``with`` statement, this holds for the block.
         """
         if n is None:
             return self.inserting_after(self._root)
@@ -254,7 +254,7 @@ class Graph:
         return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
-        """Insert each new node directly after `n`, so that the newest comes first; None: after all others."""
+        """Insert each new node directly after `n`, so that the newest comes first; None: at the end."""
         if n is None:
             return self.inserting_before(self._root)
         self._own(n)
@@ -279,7 +279,7 @@ class Graph:
     # --- removing and copying -----------------------------------------------------------------------
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a node that nothing uses.
+        """Remove an unused node.
 
         Raises: RuntimeError if other nodes use it.
         """
@@ -304,7 +304,7 @@ class Graph:
 
         Args:
             node: the node.
-            arg_transform: gives, for the nodes in its arguments, those of this graph.
+            arg_transform: maps nodes in its arguments to nodes of this graph.
         """
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         result = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
@@ -312,13 +312,13 @@ class Graph:
         return result
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
-        """Add copies of all nodes of another graph but its output.
+        """Add copies of all nodes of another graph except its output.
 
         Args:
             g: the other graph.
-            val_map: gives the nodes that are there already, and takes those that are made.
-            return_output_node: return a pair, with g's output node in second place.
-        Returns: what the other graph returns, in nodes of this one; None if it has no output.
+            val_map: node of `g` -> node of this graph; copied nodes are added.
+            return_output_node: return a pair of the value and the output node of `g`.
+        Returns: the value that `g` returns, in nodes of this graph; None if `g` has no output.
         """
         for node in g.nodes:
             if node in val_map:
@@ -349,7 +349,7 @@ class Graph:
         return restored_graph, (type(self), state_of(self))
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove the nodes whose value is not used; return whether there were any.
+        """Remove the nodes whose value is not used; return whether any were removed.
 
         Args:
             is_impure_node: returns True for unused nodes that must stay. Default: `Node.is_impure`.
@@ -365,7 +365,7 @@ class Graph:
 
     def _must_stay(self, node: Node) -> bool:
         if node.op == "call_module" and self.owning_module is None:
-            return False  # the module that decides this is not known
+            return False  # without the owning module, calls of modules cannot be checked for effects
         return node.is_impure()
 
     def find_nodes(self, *, op: str, target: Any | None = None, sort: bool = True) -> list[Node]:
@@ -398,7 +398,7 @@ class Graph:
 
         Args:
             root_module: the variable that holds the module, usually "self".
-            verbose: add what is known of values, and where they come from.
+            verbose: add dtypes and sizes of values, and the source lines that recorded them.
             include_stride: add strides to sizes, if verbose.
             include_device: add devices to sizes, if verbose.
             colored: accepted for compatibility.
@@ -424,17 +424,17 @@ class Graph:
         return self._codegen._gen_python_code(self.nodes, root_module, namespace, **options)
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Choose how the code is written."""
+        """Set the code generator."""
         self._codegen = codegen
 
     def on_generate_code(
         self, make_transformer: Callable[[TransformCodeFunc | None], TransformCodeFunc]
     ) -> AbstractContextManager[None]:
-        """Pass the lines of the body through a function whenever the code is written.
+        """Register a function that transforms the lines of the body whenever the code is written.
 
         Args:
-            make_transformer: given the function that is registered now (or None), returns the new one.
-        Returns: a context manager that puts the former one back.
+            make_transformer: takes the function that is registered now (or None), and returns the new one.
+        Returns: a context manager that restores the previous function.
         """
         codegen, before = self._codegen, self._codegen._body_transformer
         codegen._body_transformer = make_transformer(before)
@@ -450,7 +450,7 @@ class Graph:
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Turn the value of the output node into what the generated function returns."""
+        """Turn the value of the output node into the result of the generated function."""
         return self._codegen.process_outputs(out)
 
     def print_tabular(self) -> None:
@@ -460,7 +460,7 @@ class Graph:
     def lint(self) -> None:
         """Check the graph: names, order, targets.
 
-        Raises: RuntimeError or ValueError that names what is wrong.
+        Raises: RuntimeError or ValueError that describes the first fault.
         """
         check_graph(self)
 

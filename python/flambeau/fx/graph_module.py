@@ -26,13 +26,13 @@ _HOOKS = ("_create_node_hooks", "_erase_node_hooks", "_replace_hooks", "_deepcop
 
 
 class _Sources:
-    """Generated texts, where tracebacks and debuggers find them."""
+    """Generated source texts, registered for tracebacks and debuggers."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 
     def add(self, text: str) -> str:
-        """Return the name of the file that the text pretends to be in."""
+        """Register a text, and return its virtual file name."""
         name = f"<eval_with_key>.{next(_serial)}"
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         return name
@@ -70,14 +70,14 @@ def _assign_attr(from_obj: Any, to_module: Module, target: str) -> None:
 class GraphModule(Module):
     """A Module that runs a graph.
 
-    Each instance has a class of its own, which holds the generated ``forward``. After a change of the graph
-    call `recompile`.
+    Each instance has its own class, which holds the generated ``forward``. Call `recompile` after a change of
+    the graph.
 
     Args:
         *args: ``root``, a module whose attributes the graph refers to, or a dict from dotted paths to
             attributes; ``graph``, which is not copied; ``class_name``, the name under which the module is
             printed. Default: "GraphModule".
-        **kwargs: the same by name.
+        **kwargs: the same arguments by name.
 
     Shape: that of the graph's placeholders and of its output.
 
@@ -131,7 +131,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """The graph; assigning another one recompiles."""
+        """The graph; assigning a graph recompiles the module."""
         found: Graph = self.__dict__["_graph"]
         return found
 
@@ -186,11 +186,11 @@ class GraphModule(Module):
         expanded_def: bool = False,
         additional_meta: list[str] | None = None,
     ) -> str:
-        """Return, and print, the code of this module and of the GraphModules inside, with comments.
+        """Return and print the code of this module and of the GraphModules inside it, with comments.
 
         Args:
             print_output: whether to print.
-            include_stride: show strides of tensors beside dtype and sizes.
+            include_stride: show strides of tensors in addition to dtype and sizes.
             include_device: show devices of tensors.
             colored: accepted for compatibility.
             fast_sympy_print: accepted for compatibility.
@@ -218,7 +218,7 @@ class GraphModule(Module):
         return text
 
     def __str__(self) -> str:
-        return f"{super().__repr__()}\n{self.code}\n# print_readable() says more"
+        return f"{super().__repr__()}\n{self.code}\n# print_readable() shows more"
 
     # --- submodules -----------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class GraphModule(Module):
             if node.op in ("call_module", "get_attr"):
                 names = node.target.split(".")
                 used.update(".".join(names[:end]) for end in range(1, len(names) + 1))
-            if node.op == "call_module":  # its own submodules are kept with it
+            if node.op == "call_module":  # keep the called module's submodules too
                 with contextlib.suppress(AttributeError):
                     inside = self.get_submodule(node.target).named_modules()
                     used.update(f"{node.target}.{name}" for name, _ in inside if name)
@@ -311,7 +311,7 @@ class GraphModule(Module):
         """Write the module as a package of Python that can be imported and edited.
 
         Args:
-            folder: the directory of the package, which is made where it does not exist.
+            folder: the directory of the package; it is made if it does not exist.
             module_name: the name of the class.
         """
         write_folder(self, folder, module_name)
@@ -367,11 +367,11 @@ def _restored(cls: type[GraphModule], name: str, state: dict[str, Any], graph: G
 
 
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
-    """Make a GraphModule of attributes and code, by tracing the code.
+    """Make a GraphModule from attributes and code, by tracing the code.
 
     Args:
         body: attributes; ``_code`` is the text of forward.
-        import_block: statements that run before.
+        import_block: import statements for the code.
     """
     from flambeau.fx._symbolic_trace import Tracer
 
@@ -390,13 +390,13 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
 
 
 def reduce_package_graph_module(importer: Any, body: dict[str, Any], generated_module_name: str) -> Module:
-    """As `reduce_graph_module`, for code that a package importer holds."""
+    """Do the same as `reduce_graph_module` for code that a package importer provides."""
     body = {**body, "_code": importer.get_source(generated_module_name)}
     return reduce_graph_module(body, "")
 
 
 class _CodeOnlyModule(Module):
-    """A module of attributes alone."""
+    """A module that has only attributes."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Immutable lists and dicts for the arguments of nodes: the graph could not notice changes in place."""
+"""Immutable lists and dicts for the arguments of nodes, because a graph cannot detect changes in place."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["Interpreter", "Transformer"]
 
 
 class Interpreter:
-    """Runs a GraphModule node by node. Subclasses override a method per kind of node, or `run_node`.
+    """Runs a GraphModule node by node. Subclasses override `run_node` or the method for one kind of node.
 
     Args:
         module: the module that holds the attributes and submodules.
@@ -66,8 +66,8 @@ class Interpreter:
 
         Args:
             args: the inputs, in order.
-            initial_env: values of nodes that are not computed again.
-            enable_io_processing: take containers apart as the graph's code generator does.
+            initial_env: node -> value, for nodes that should not be computed.
+            enable_io_processing: flatten the inputs as the graph's code generator does.
         """
         self.env = dict(initial_env or {})
         inputs = self.graph.process_inputs(*args) if enable_io_processing else args
@@ -110,7 +110,7 @@ class Interpreter:
     # --- one method per kind ------------------------------------------------------------------------
 
     def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the next input; ``*args`` takes all that are left."""
+        """Return the next input; ``*args`` takes all remaining inputs."""
         if isinstance(target, str) and target.startswith("*"):
             return list(self.args_iter)
         try:
@@ -169,7 +169,7 @@ class Interpreter:
         def value(node: Node) -> Any:
             if node not in self.env:
                 raise RuntimeError(
-                    f"Interpreter: {n} uses the nonexistent value {node}; Graph.lint() says what is wrong"
+                    f"Interpreter: {n} uses the nonexistent value {node}; Graph.lint() describes the error"
                 )
             return self.env[node]
 

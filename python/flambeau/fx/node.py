@@ -31,7 +31,7 @@ BaseArgumentTypes = Union[  # noqa: UP007  (a tuple of classes at run time)
 ]
 base_types = BaseArgumentTypes.__args__  # type: ignore[attr-defined]
 Target = Union[Callable[..., Any], str]  # noqa: UP007
-# What node.args and node.kwargs hold: nodes, constants, and containers of them.
+# The values in node.args and node.kwargs: nodes, constants, and containers of them.
 Argument = Any
 ArgumentT = TypeVar("ArgumentT")
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -42,7 +42,7 @@ _legal_ops = dict.fromkeys(
 _get_qualified_name = qualified_name
 _type_repr = type_text
 
-# Calls that have an effect, so that they are kept even if their value is not used.
+# Functions with effects, whose calls are kept even if their values are not used.
 _side_effectful_functions: set[Callable[..., Any]] = {operator.setitem, setattr, delattr, print}
 _side_effectful_names = frozenset(
     ("_assert", "_assert_async", "_assert_is_none", "copy_", "_log_api_usage_once")
@@ -55,7 +55,7 @@ _random_functions = frozenset(
 
 
 def has_side_effect(fn: _F) -> _F:
-    """Keep the calls of a function in `Graph.eliminate_dead_code`. Works as a decorator too.
+    """Mark a function whose calls `Graph.eliminate_dead_code` must keep. Also works as a decorator.
 
     Args:
         fn: the function.
@@ -90,7 +90,7 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
 
     Args:
         a: the argument: a node, a number, or tuples, lists, dicts and slices of such.
-        fn: takes a node; returns what stands in its place.
+        fn: takes a node; returns its replacement.
 
     Returns: the argument with the results in place of the nodes. Lists and dicts are immutable.
 
@@ -154,8 +154,8 @@ def _check_target(name: str, op: str, target: Any) -> None:
 class Node:
     """One step of a graph. Methods of `Graph` create nodes.
 
-    The attribute ``users`` has the nodes that use this one, as keys of a dict; ``meta`` has data that passes
-    store about the node, which is copied with the node; ``type`` is `return_type`.
+    The attribute ``users`` is a dict whose keys are the nodes that use this one. The dict ``meta`` holds data
+    that passes store about the node; a copy of the node has the same data. ``type`` is `return_type`.
 
     Args:
         graph: the graph.
@@ -163,7 +163,7 @@ class Node:
         op: the kind of step: "placeholder" (an input), "get_attr", "call_function", "call_method",
             "call_module" or "output".
         target: the function that is called, the method's name, or a dotted path.
-        args: the arguments, in which nodes stand for their values. Assign to change them.
+        args: the arguments, in which nodes represent their values. Assign to change them.
         kwargs: the arguments by name.
         return_type: the annotation of the value. Default: None.
 
@@ -201,16 +201,16 @@ class Node:
 
     @property
     def next(self) -> Node:
-        """The following node; the last one's is the graph's root, which is no step."""
+        """The next node; after the last node, the graph's root, which is not a step."""
         return self._next
 
     @property
     def prev(self) -> Node:
-        """The node before."""
+        """The previous node."""
         return self._prev
 
     def prepend(self, x: Node) -> None:
-        """Move `x` in front of this node."""
+        """Move `x` directly before this node."""
         if x.graph is not self.graph:
             raise AssertionError("prepend: expected a node of the same graph")
         if x is self:
@@ -222,7 +222,7 @@ class Node:
         self.graph._order_changed(x)
 
     def append(self, x: Node) -> None:
-        """Move `x` behind this node."""
+        """Move `x` directly after this node."""
         self._next.prepend(x)
 
     def _remove_from_list(self) -> None:
@@ -281,13 +281,13 @@ class Node:
             used.users.setdefault(self)
 
     def update_arg(self, idx: int, arg: Any) -> None:
-        """Replace the positional argument at a place."""
+        """Replace the positional argument at an index."""
         args = list(self._args)
         args[idx] = arg
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Any) -> None:
-        """Insert a positional argument before the place `idx`, from 0 to the number of arguments."""
+        """Insert a positional argument before index `idx`, from 0 to the number of arguments."""
         if not 0 <= idx <= len(self._args):
             raise AssertionError(f"insert_arg: expected an index in [0, {len(self._args)}], got {idx}")
         self.args = (*self._args[:idx], arg, *self._args[idx:])
@@ -312,12 +312,12 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Use another node wherever this one is used, and return the nodes that used it.
+        """Use another node wherever this one is used, and return the nodes that used this one.
 
         Args:
             replace_with: the other node.
             delete_user_cb: returns whether a user should change. Default: all users change.
-            propagate_meta: move this node's meta to the other one, which must have none.
+            propagate_meta: move this node's meta to the other node, whose meta must be empty.
         """
         if propagate_meta:
             if replace_with.meta:
@@ -336,9 +336,9 @@ class Node:
         kwarg_types: dict[str, Any] | None = None,
         normalize_to_only_use_kwargs: bool = False,
     ) -> ArgsKwargsPair | None:
-        """Return the arguments as the target's signature names them, or None if it has none.
+        """Return the arguments as the target's signature names them, or None if it has no signature.
 
-        Raises: RuntimeError if several overloads take the arguments and `arg_types` does not decide.
+        Raises: RuntimeError if several overloads accept the arguments and `arg_types` does not choose one.
         """
         from flambeau.fx.operator_schemas import normalize_function, normalize_module
 
@@ -387,7 +387,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where the step was recorded, if the tracer kept that."""
+        """The stack trace of the step, if the tracer recorded it."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -424,9 +424,9 @@ class Node:
         """Describe the step in one line.
 
         Args:
-            placeholder_names: takes the text of a placeholder, for which None is returned then.
-            maybe_return_typename: its first element gets the annotation of the output.
-            include_tensor_metadata: add dtype and shape that `ShapeProp` found.
+            placeholder_names: a list to which the text of a placeholder is appended; the result is then None.
+            maybe_return_typename: a list whose first element is set to the annotation of the output.
+            include_tensor_metadata: add the dtype and shape that `ShapeProp` recorded.
         """
         annotation = f"{type_text(self.type)} " if self.type is not None else ""
         users = f"[num_users={len(self.users)}]"

@@ -1,4 +1,4 @@
-"""Signatures of operators, and arguments normalised to a signature."""
+"""Signatures of operators, and normalization of arguments to a signature."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TYPES: dict[str, Any] = {
 
 
 def _type_of(text: str) -> Any:
-    """The Python type of a schema's type: ``int[2]?`` is ``Optional[List[int]]``."""
+    """Return the Python type for a schema's type: ``Optional[List[int]]`` for ``int[2]?``."""
     if text.endswith("?"):
         return typing.Optional[_type_of(text[:-1])]  # noqa: UP045
     if text.endswith("]"):
@@ -102,7 +102,7 @@ def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = Fa
 
     Args:
         op: the operator.
-        return_schemas: return a pair, with the schemas in second place.
+        return_schemas: return a pair of the signatures and the schemas.
     """
     schemas = _schemas_of(op)
     if not schemas:
@@ -191,7 +191,7 @@ def _python_signature(target: Any) -> inspect.Signature | None:
 
 
 def bound_arguments(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments by name, defaults left out, or None if no signature takes them."""
+    """Return the arguments by name, without defaults, or None if no signature accepts them."""
     signatures = get_signature_for_torch_op(target) or [_python_signature(target)]
     for signature in signatures:
         bound = _bind(signature, args, kwargs) if signature is not None else None
@@ -208,7 +208,7 @@ def normalize_function(
     kwarg_types: dict[str, Any] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
-    """Return the arguments as the target's signature names them, defaults included for Python functions.
+    """Return the arguments as the target's signature names them; for Python functions with the defaults.
 
     Args:
         target: an operator or a function of this package.
@@ -216,9 +216,9 @@ def normalize_function(
         kwargs: the keyword arguments.
         arg_types: types of the arguments, which choose between overloads.
         kwarg_types: types of the keyword arguments.
-        normalize_to_only_use_kwargs: give all by name.
-    Returns: the arguments, or None if no signature is known or takes them.
-    Raises: RuntimeError if several overloads take them and the types do not decide.
+        normalize_to_only_use_kwargs: return all arguments by name.
+    Returns: the arguments, or None if no signature is known or none accepts them.
+    Raises: RuntimeError if several overloads accept them and the types do not choose one.
     """
     kwargs = kwargs or {}
     signatures = get_signature_for_torch_op(target)
@@ -295,8 +295,8 @@ def normalize_module(
         target: the submodule's path.
         args: the arguments.
         kwargs: the keyword arguments.
-        normalize_to_only_use_kwargs: give all by name.
-    Returns: the arguments, or None if the submodule is no layer of `flambeau.nn`.
+        normalize_to_only_use_kwargs: return all arguments by name.
+    Returns: the arguments, or None if the submodule is not a layer of `flambeau.nn`.
     Raises: RuntimeError if there is no such submodule.
     """
     try:

@@ -46,7 +46,7 @@ class TraceError(ValueError):
 
 
 class TracerBase:
-    """The interface of tracers that proxies use: it adds nodes to `graph`."""
+    """The interface of tracers that proxies use; its methods add nodes to `graph`."""
 
     graph: Graph
     record_stack_traces = False
@@ -68,7 +68,7 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Append one node; subclasses override it to check or note something."""
+        """Append one node; subclasses override this method to check or annotate nodes."""
         if kind == "call_function" and self.check_mutable_operations:
             from flambeau.fx.operator_schemas import check_for_mutable_operation
 
@@ -110,7 +110,7 @@ class TracerBase:
         return "".join(self._filter_traceback_frames(frames).format())
 
     def _find_user_frame(self) -> Any:
-        """The frame of the program that is being traced."""
+        """Return the innermost frame of the traced program."""
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_globals.get("__name__", "").startswith("flambeau."):
             frame = frame.f_back
@@ -125,8 +125,8 @@ class TracerBase:
     def create_arg(self, a: Any) -> Any:
         """Turn a value into an argument of a node.
 
-        Raises: NotImplementedError for a type that cannot stand in a graph, RuntimeError for a dict
-            whose keys are proxies.
+        Raises: NotImplementedError for a type that a graph cannot hold, RuntimeError for a dict whose keys
+            are proxies.
         """
         if isinstance(a, Proxy):
             return a.node
@@ -198,7 +198,7 @@ def assert_fn(x: Any) -> None:
 
 
 def _calling_instructions(frame: Any) -> list[dis.Instruction]:
-    """The current instruction of a frame, and those after it."""
+    """The current instruction of a frame and the instructions after it."""
     return [i for i in dis.get_instructions(frame.f_code) if i.offset >= frame.f_lasti]
 
 
@@ -208,11 +208,11 @@ def _is_assertion(frame: Any) -> bool:
 
 
 class Proxy:
-    """Stands for the value of a node. Operators, methods and functions on it add nodes.
+    """Represents the value of a node. Operators, methods and functions of a proxy add nodes.
 
     Args:
         node: the node.
-        tracer: what records. Default: one that adds to the node's graph.
+        tracer: the tracer that records. Default: a tracer that adds nodes to the graph of `node`.
 
     Example:
         >>> graph = flambeau.fx.Graph()
@@ -229,7 +229,7 @@ class Proxy:
         return f"Proxy({self.node.name})"
 
     def __getattr__(self, k: str) -> Attribute:
-        if k in ("node", "tracer"):  # of an instance that is not initialised, as copies are at first
+        if k in ("node", "tracer"):  # copy and pickle make instances without calling __init__
             raise AttributeError(k)
         return Attribute(self, k)
 
@@ -251,7 +251,7 @@ class Proxy:
         frame = sys._getframe(1)
         code = frame.f_code.co_code
         if dis.opname[code[frame.f_lasti]] == "UNPACK_SEQUENCE":
-            source: Any = self  # whose operators are added below
+            source: Any = self  # the loop below sets operators on the class
             return (source[place] for place in range(code[frame.f_lasti + 1]))
         return self.tracer.iter(self)
 
@@ -271,7 +271,7 @@ class Proxy:
         return object.__hash__(self)
 
     def keys(self) -> Any:
-        """Return what the tracer answers; ``**proxy`` asks for it."""
+        """Return the result of `Tracer.keys`; ``**proxy`` calls this method."""
         return self.tracer.keys(self)
 
     @classmethod
@@ -309,7 +309,7 @@ def _tracer_of(function: Any, args: Any, kwargs: Any) -> TracerBase:
 
 
 def _property_call(accessor: Any, args: tuple[Any, ...]) -> Any:
-    """Reading or writing a property of Tensor, given as its accessor."""
+    """Record the read or write of a Tensor property, given the property's accessor."""
     name = accessor.__self__.__name__
     if accessor.__name__ == "__get__":
         return Attribute(args[0], name)
@@ -317,11 +317,11 @@ def _property_call(accessor: Any, args: tuple[Any, ...]) -> Any:
 
 
 class MetaProxy(Proxy):
-    """A proxy that knows an example of its value, and runs operators on examples.
+    """A proxy with an example of its value; operators also run on the examples.
 
     Args:
         node: the node.
-        tracer: what records.
+        tracer: the tracer that records.
         fake_mode: a context in which operators run on the examples, or None.
     """
 
@@ -331,7 +331,7 @@ class MetaProxy(Proxy):
 
 
 class Attribute(Proxy):
-    """An attribute of a proxy: becomes a node if its value is used, and a method call if it is called."""
+    """An attribute of a proxy. It becomes a node if its value is used, a method call if it is called."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer
@@ -339,7 +339,7 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The node that reads the attribute, which is made when it is asked for."""
+        """The node that reads the attribute; the first access adds it."""
         if self._node is None:
             made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
             self._node = made.node
@@ -350,7 +350,7 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """Stands for a parameter; its sizes are those of the parameter, so programs may branch on them."""
+    """A proxy for a parameter whose sizes are known, so that programs can branch on them."""
 
     def __init__(self, tracer: TracerBase, node: Node, name: str, param: Any) -> None:
         super().__init__(node, tracer)

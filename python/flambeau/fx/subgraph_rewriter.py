@@ -1,4 +1,4 @@
-"""Replacing every occurrence of a pattern in a graph."""
+"""replace_pattern: replaces every occurrence of a pattern in a graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Match(NamedTuple):
     """A place where the pattern was found.
 
     Attributes:
-        anchor: the node from which it was found.
+        anchor: the node at which the search began.
         nodes_map: node of the pattern -> node of the graph.
     """
 
@@ -32,7 +32,7 @@ class Match(NamedTuple):
 
 @dataclass
 class ReplacedPatterns:
-    """A place where the pattern was, and the nodes that replace it."""
+    """An occurrence of the pattern, and the nodes that replaced it."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -48,14 +48,14 @@ def _graph_of(program: Any) -> Graph:
 
 
 def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
-    """Replace all occurrences of one piece of program by another, in place.
+    """Replace all occurrences of a pattern by another piece of program, in place.
 
-    The pattern must return what the rest of the graph uses of it. Occurrences that overlap an earlier one
-    are left.
+    The pattern must return all of its values that the rest of the graph uses. An occurrence that overlaps an
+    earlier one is not replaced.
 
     Args:
         gm: the module; it is recompiled.
-        pattern: what to look for: a function, a module, or a graph.
+        pattern: a function, a module, or a graph.
         replacement: a function, module or graph with the same inputs and outputs.
 
     Returns: the occurrences.
@@ -80,15 +80,15 @@ def replace_pattern_with_filters(
     replacement_callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
     node_name_match: str = "",
 ) -> list[ReplacedPatterns]:
-    """`replace_pattern` for those occurrences that all filters accept.
+    """Replace the occurrences that all filters accept, as `replace_pattern` does.
 
     Args:
         gm: the module; it is recompiled.
-        pattern: what to look for.
-        replacement: what to put there.
-        match_filters: functions of a match, the graph and the pattern.
-        ignore_literals: let constants of the pattern differ.
-        replacement_callback: makes the replacement of a match, instead of `replacement`.
+        pattern: a function, a module, or a graph.
+        replacement: a function, module or graph with the same inputs and outputs.
+        match_filters: functions of a match, the graph and the pattern that return whether to replace it.
+        ignore_literals: whether constants of the pattern match any other constants.
+        replacement_callback: returns the replacement for a match, instead of `replacement`.
         node_name_match: see `SubgraphMatcher.match`.
     """
     pattern_graph = _graph_of(pattern)
@@ -150,7 +150,7 @@ def _replace_one(
 
 
 def _replace_attributes(gm: GraphModule, replacement: Module) -> None:
-    """Take over the attributes that the new nodes refer to, and drop the modules that nothing calls."""
+    """Copy the attributes that the new nodes refer to, and delete unused submodules."""
     gm.delete_all_unused_submodules()
     for node in gm.graph.nodes:
         if node.op not in ("call_module", "get_attr") or has_attribute(gm, node.target):

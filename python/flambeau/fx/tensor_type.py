@@ -25,7 +25,7 @@ Dyn = _DynType()
 
 
 class TensorType:
-    """A tensor's sizes, where `Dyn` stands for one that is not known.
+    """A tensor's sizes, with `Dyn` for unknown ones.
 
     >>> TensorType((1, Dyn))
     TensorType[(1, Dyn)]
@@ -56,7 +56,7 @@ def _sizes(first: Any, second: Any) -> Any:
 
 
 def is_consistent(t1: Any, t2: Any) -> bool:
-    """Whether one type could be both: sizes are equal, or one is not known."""
+    """Whether a type can satisfy both: each pair of sizes is equal, or one of them is unknown."""
     if t1 == t2 or t1 == Dyn or t2 == Dyn:
         return True
     pairs = _sizes(t1, t2)

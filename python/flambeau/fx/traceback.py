@@ -1,4 +1,4 @@
-"""Metadata that is recorded on the nodes that are made within a block."""
+"""Metadata for the nodes that are made within a block."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NodeSource:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the origin as plain data."""
         return {
             "name": self.name,
             "target": self.target,
@@ -69,7 +69,7 @@ class NodeSource:
 
 @contextmanager
 def preserve_node_meta(enable: bool = True) -> Iterator[None]:
-    """Within the block, new nodes get the current meta."""
+    """Copy the current meta to new nodes within the block."""
     global should_preserve_node_meta, current_meta
     before, meta = should_preserve_node_meta, dict(current_meta)
     should_preserve_node_meta = enable
@@ -91,7 +91,7 @@ def get_current_meta() -> dict[str, Any]:
 
 @contextmanager
 def set_current_meta(node: Any, pass_name: str = "") -> Iterator[None]:
-    """Within the block, the current meta is that of a node."""
+    """Make the meta of a node the current meta within the block."""
     global current_meta
     if not should_preserve_node_meta or not node.meta:
         yield
@@ -106,13 +106,13 @@ def set_current_meta(node: Any, pass_name: str = "") -> Iterator[None]:
 
 
 def set_stack_trace(stack: list[str]) -> None:
-    """Note where nodes made from now on come from."""
+    """Set the stack trace of the nodes that are made from now on."""
     if should_preserve_node_meta and stack:
         current_meta["stack_trace"] = "".join(stack)
 
 
 def format_stack() -> list[str]:
-    """Return where the current nodes come from."""
+    """Return the stack trace in the current meta."""
     if should_preserve_node_meta:
         return [current_meta.get("stack_trace", "")]
     import traceback as standard
@@ -121,14 +121,14 @@ def format_stack() -> list[str]:
 
 
 def set_grad_fn_seq_nr(seq_nr: int) -> None:
-    """Note the number of the backward node that is running."""
+    """Set the sequence number of the running backward node."""
     if should_preserve_node_meta:
         current_meta["grad_fn_seq_nr"] = [*current_meta.get("grad_fn_seq_nr", []), seq_nr]
         current_meta["in_grad_fn"] = current_meta.get("in_grad_fn", 0) + 1
 
 
 def reset_grad_fn_seq_nr() -> None:
-    """Forget the number that was noted last."""
+    """Restore the previous sequence number."""
     if should_preserve_node_meta and current_meta.get("in_grad_fn", 0):
         current_meta["in_grad_fn"] -= 1
         current_meta["grad_fn_seq_nr"] = current_meta["grad_fn_seq_nr"][:-1]
@@ -136,7 +136,7 @@ def reset_grad_fn_seq_nr() -> None:
 
 @contextmanager
 def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
-    """Within the block, new nodes get these entries under ``meta["custom"]``."""
+    """Add these entries to ``meta["custom"]`` of new nodes within the block."""
     global current_meta
     before = current_meta
     custom = {**before.get("custom", {}), **annotation_dict}
@@ -148,7 +148,7 @@ def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
 
 
 def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[_F], _F]:
-    """`annotate` for all calls of a function."""
+    """Decorate a function so that `annotate` holds during its calls."""
 
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
@@ -163,7 +163,7 @@ def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[_F], _F]:
 
 @contextmanager
 def set_current_replay_node(node: Any) -> Iterator[None]:
-    """Within the block, this node is being run again."""
+    """Make a node the current replay node within the block."""
     global current_replay_node
     before, current_replay_node = current_replay_node, node
     try:
@@ -173,12 +173,12 @@ def set_current_replay_node(node: Any) -> Iterator[None]:
 
 
 def get_current_replay_node() -> Any:
-    """Return the node that is being run again, or None."""
+    """Return the node that is being replayed, or None."""
     return current_replay_node
 
 
 def get_graph_provenance_json(graph: Any) -> dict[str, Any]:
-    """Return for each node, by name, where it comes from."""
+    """Return the sources of each node, by the node's name."""
     return {
         node.name: [source.to_dict() for source in node.meta.get("from_node", [])] for node in graph.nodes
     }

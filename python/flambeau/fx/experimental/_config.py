@@ -1,4 +1,4 @@
-"""Switches of symbolic sizes, which programs set and read; nothing here depends on them yet."""
+"""Switches of symbolic sizes, which programs set and read; flambeau does not use them yet."""
 
 from __future__ import annotations
 

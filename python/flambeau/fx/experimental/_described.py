@@ -1,4 +1,4 @@
-"""A tracer of operators that describes the value of each node by fake tensors."""
+"""A tracer of operators that describes the value of each node by a fake tensor."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class DescribingTracer(OperatorTracer):
     """Writes ``meta["val"]`` and ``meta["tensor_meta"]`` of nodes of tensors.
 
     Args:
-        record_stack_traces: whether nodes say which lines of the program called their operators.
+        record_stack_traces: whether nodes hold the lines of the program that called their operators.
     """
 
     def __init__(self, record_stack_traces: bool) -> None:
         super().__init__()
         self.record_stack_traces = record_stack_traces
-        self._mode = FakeTensorMode()  # of values that stand for real tensors
+        self._mode = FakeTensorMode()  # for the fake tensors that describe real values
 
     def describe(self, node: Node, value: Any, is_constant: bool = False) -> None:
-        """Note the geometry of a node's value."""
+        """Write a description of a node's value to its meta."""
         if "val" in node.meta:
             return
         with DisableTorchDispatch():
@@ -44,7 +44,7 @@ class DescribingTracer(OperatorTracer):
         return self._mode._wrapped(elem, value.device)
 
     def assign(self, result: Any, node: Node) -> None:
-        """Give the tensors of a result their nodes; a node of several values has them all."""
+        """Give the tensors of a result their nodes; describe several values on the node of the call."""
         super().assign(result, node)
         if isinstance(result, list | tuple):
             parts = {user.args[1]: user.meta.get("val") for user in node.users}

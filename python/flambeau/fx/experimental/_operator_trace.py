@@ -1,4 +1,4 @@
-"""Records the operators that a program calls at the dispatcher, below autograd, as nodes of a graph."""
+"""Records the operators that a program calls, as nodes of a graph: at the dispatcher, below autograd."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PythonKeyTracer(Tracer):
 
 
 class OperatorTracer(PythonKeyTracer):
-    """Knows which node each tensor is the value of.
+    """A tracer that maps each tensor to the node that computes it.
 
     A tensor that is neither an input nor a result becomes an attribute of the graph's module.
     """
@@ -37,8 +37,8 @@ class OperatorTracer(PythonKeyTracer):
         super().__init__()
         self.root = flambeau.nn.Module()
         self.graph = flambeau.fx.Graph(tracer_cls=PythonKeyTracer)
-        self._known: dict[int, tuple[Node, Any]] = {}  # holds the tensors, so that an id stays one tensor's
-        # Autograd gives a result that it saved back as another tensor in the same memory.
+        self._known: dict[int, tuple[Node, Any]] = {}  # keeps tensors alive, so that ids stay unique
+        # Autograd returns a saved result as a different tensor object in the same memory.
         self._places: dict[Any, Node] = {}
         self._storages: list[Any] = []
         self._constants = 0
@@ -47,11 +47,11 @@ class OperatorTracer(PythonKeyTracer):
         """Note that a tensor is the value of a node."""
         self._known[id(tensor)] = (node, tensor)
         if _is_without_memory(tensor):
-            self._storages.append(tensor.untyped_storage())  # so that an id stays one storage's
+            self._storages.append(tensor.untyped_storage())  # kept alive, so that ids stay unique
             self._places[_place(tensor)] = node
 
     def node_of(self, tensor: Any) -> Node:
-        """Return the node of a tensor; an attribute if the tensor was made elsewhere."""
+        """Return the node of a tensor; an attribute if the program did not make it while it was recorded."""
         found = self._known.get(id(tensor))
         if found is not None:
             return found[0]
@@ -61,18 +61,18 @@ class OperatorTracer(PythonKeyTracer):
         kind = "param" if isinstance(tensor, flambeau.nn.Parameter) else "tensor"
         name = f"_{kind}_constant{self._constants}"
         self._constants += 1
-        constant = getattr(tensor, "constant", None)  # of a fake tensor that Python's data were made
+        constant = getattr(tensor, "constant", None)  # set if a fake tensor was made from Python numbers
         setattr(self.root, name, tensor if constant is None else _copy_of(constant))
         node = self.graph.get_attr(name)
         self.describe(node, tensor, is_constant=True)
-        if constant is not None:  # the program may write to it, which must not change the attribute
+        if constant is not None:  # the program may write to the tensor; the attribute must not change
             node = self.graph.call_function(flambeau.ops.aten.clone.default, (node,))
             self.describe(node, tensor)
         self.remember(tensor, node)
         return node
 
     def describe(self, node: Node, value: Any, is_constant: bool = False) -> None:
-        """Note what is known of a node's value.
+        """Note the properties of a node's value in its meta.
 
         Args:
             node: the node.
@@ -82,7 +82,7 @@ class OperatorTracer(PythonKeyTracer):
         node.meta.setdefault("val", value if is_constant or value.is_meta else None)
 
     def is_known(self, tensor: Any) -> bool:
-        """Whether a tensor is an input or a result."""
+        """Whether a tensor is an input or the result of a recorded call."""
         return id(tensor) in self._known
 
     def create_arg(self, a: Any) -> Any:
@@ -110,7 +110,7 @@ def _is_without_memory(tensor: Any) -> bool:
 
 
 def _place(tensor: Any) -> tuple[Any, ...]:
-    """What tells tensors without memory apart: their storage and geometry."""
+    """A key that identifies a tensor without memory: its storage and geometry."""
     storage = id(tensor.untyped_storage())
     return storage, tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
 
@@ -119,9 +119,9 @@ class RecordingMode(TorchDispatchMode):
     """The region in which operators become nodes of a tracer's graph.
 
     Args:
-        tracer: what holds the graph.
-        decompositions: functions that are recorded in the place of overloads.
-        adapt: changes the arguments that an operator runs with, not those that are recorded.
+        tracer: holds the graph.
+        decompositions: overload -> function whose operators are recorded instead.
+        adapt: changes the arguments that an operator runs with; the recorded arguments stay the same.
     """
 
     _mode_key = TorchDispatchModeKey.PROXY
@@ -145,14 +145,14 @@ class RecordingMode(TorchDispatchMode):
         if func in self.decompositions:
             with self:
                 return self.decompositions[func](*args, **kwargs)
-        if func._schema.is_mutable:  # an attribute holds what the tensor was before the write
+        if func._schema.is_mutable:  # makes attributes of unknown tensors before they change
             self.tracer.create_arg((args, kwargs))
         given = self.adapt(func, args, kwargs) if self.adapt else (args, kwargs)
         result = func(*given[0], **given[1])
         return self.record(func, args, kwargs, result)
 
     def record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-        """Add the node of a call whose result is known."""
+        """Add the node of a call that has run already."""
         tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, flambeau.Tensor)]
         if not tensors and result is not None:
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, flambeau.Tensor)]
@@ -187,8 +187,8 @@ def trace(
     Args:
         function: the function.
         args: its arguments.
-        decompositions: functions that are recorded in the place of overloads.
-        tracer: what holds the graph.
+        decompositions: overload -> function whose operators are recorded instead.
+        tracer: holds the graph.
         within: a mode in which the function runs.
     """
     tracer = OperatorTracer() if tracer is None else tracer

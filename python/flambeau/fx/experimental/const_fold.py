@@ -21,7 +21,7 @@ class FoldedGraphModule(GraphModule):
     Args:
         root: the module with the attributes.
         graph: the part that depends on inputs.
-        const_subgraph: the part that does not.
+        const_subgraph: the part that does not depend on inputs.
         fx_const_folded_attrs_name: the attribute that receives the values of the constant part.
         device_for_folded_attrs: accepted for compatibility.
     """
@@ -58,7 +58,7 @@ class FoldedGraphModule(GraphModule):
 
 
 def get_unique_attr_name_in_module(mod_traced: Module, name: str) -> str:
-    """Return a name like `name` that no attribute of the module has."""
+    """Return an unused attribute name that begins with `name`."""
     number, candidate = 0, name
     while hasattr(mod_traced, candidate):
         number += 1
@@ -88,8 +88,8 @@ def split_const_subgraphs(
     """Separate the nodes that depend on attributes only from those that depend on inputs.
 
     Args:
-        module: the module; it is traced unless it is a GraphModule.
-        skip_folding_node_fn: says which nodes are not to be folded.
+        module: the module; it is traced if it is not a GraphModule.
+        skip_folding_node_fn: returns whether a node must not be folded.
         device_for_folded_attrs: accepted for compatibility.
     """
     traced = module if isinstance(module, GraphModule) else symbolic_trace(module)

@@ -1,4 +1,4 @@
-"""Normal forms of graphs: arguments by name, operators as functions of the package."""
+"""Normal forms of graphs: arguments by name, and functions of the package instead of Python's operators."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FUNCTIONS: dict[Any, Any] = {
 
 
 class NormalizeArgs(Transformer):
-    """Gives the arguments of operators and layers by name.
+    """Rewrites the arguments of operators and layers to those of their signatures.
 
     Args:
         module: the module.
-        normalize_to_only_use_kwargs: give all by name, not only those that were.
+        normalize_to_only_use_kwargs: pass all arguments by name, instead of only those that were before.
     """
 
     def __init__(self, module: GraphModule, normalize_to_only_use_kwargs: bool = True) -> None:

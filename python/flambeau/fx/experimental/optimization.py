@@ -37,7 +37,7 @@ def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[st
 
 
 def replace_node_module(node: Node, modules: dict[str, Any], new_module: Module) -> None:
-    """Put another module in the place of the one that a node calls."""
+    """Replace the module that a node calls."""
     path, _, name = str(node.target).rpartition(".")
     modules[str(node.target)] = new_module
     setattr(modules[path], name, new_module)
@@ -48,9 +48,9 @@ def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> Module
 
     Args:
         model: the network.
-        inplace: change its modules instead of copies.
-        no_trace: it is a GraphModule already.
-    Returns: a GraphModule that gives the same values.
+        inplace: change the network's modules instead of copies.
+        no_trace: whether `model` is a GraphModule already.
+    Returns: a GraphModule that returns the same values.
     """
     model = model if inplace else copy.deepcopy(model)
     traced = model if no_trace and isinstance(model, GraphModule) else symbolic_trace(model)
@@ -85,7 +85,7 @@ def remove_dropout(model: Module) -> Module:
 def extract_subgraph(
     orig_module: Module, nodes: list[Node], inputs: list[Node], outputs: list[Node]
 ) -> GraphModule:
-    """Copy some nodes of a graph into a module of their own."""
+    """Copy some nodes of a graph into a new module."""
     graph = Graph()
     known = {used: graph.placeholder(used.name) for used in inputs}
     for node in nodes:
@@ -102,8 +102,8 @@ def optimize_for_inference(
 
     Args:
         model: the network, in evaluation mode.
-        pass_config: ``conv_bn_fuse`` and ``remove_dropout`` (bool) switch the passes off.
-        tracer: the class that traces it.
+        pass_config: ``conv_bn_fuse`` and ``remove_dropout`` (bool): whether these passes run.
+        tracer: the class of the tracer.
     """
     config = {"conv_bn_fuse": True, "remove_dropout": True, **(pass_config or {})}
     if config["conv_bn_fuse"]:

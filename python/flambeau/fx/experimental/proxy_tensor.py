@@ -52,23 +52,23 @@ def make_fx(
 ) -> Callable[..., Any]:
     """Return a function that runs a program on examples and returns the graph of its operators.
 
-    The graph holds overloads such as ``ops.aten.add.Tensor``, those of backward passes too. Sizes, numbers
-    and branches are those of the examples. Tensors that are no arguments become attributes of the graph's
-    module. Each node of a tensor has a fake tensor of its sizes, strides, dtype and device in
-    ``meta["val"]``, and its `TensorMetadata` in ``meta["tensor_meta"]``.
+    The graph contains overloads such as ``ops.aten.add.Tensor``, including those of backward passes. Sizes,
+    numbers and branches are those of the examples. Tensors that are not arguments become attributes of the
+    graph's module. Each node whose value is a tensor has a fake tensor with its sizes, strides, dtype and
+    device in ``meta["val"]``, and its `TensorMetadata` in ``meta["tensor_meta"]``.
 
     Args:
         f: the program, a function of tensors, numbers and containers of them, or a Module.
-        decomposition_table: overload -> function; the operators of the function are recorded in its place.
-        tracing_mode: "real": the operators run on the examples. "fake": they run on fake tensors that stand
-            for the examples, so that nothing is computed, and a write leaves the examples as they are.
+        decomposition_table: overload -> function; the operators of the function are recorded instead.
+        tracing_mode: "real": the operators run on the examples. "fake": they run on fake tensors in place of
+            the examples, so that nothing is computed, and writes do not change the examples.
         pre_dispatch: must be False.
         record_module_stack: accepted.
         _allow_non_fake_inputs: whether a program that is recorded on fake tensors may use other tensors, such
             as the parameters of a module.
         _allow_fake_constant: accepted.
         _error_on_data_dependent_ops: accepted.
-        record_stack_traces: whether ``meta["stack_trace"]`` says which lines of the program called an
+        record_stack_traces: whether ``meta["stack_trace"]`` holds the lines of the program that called the
             operator.
         **_options: accepted.
     Returns: a function of example arguments that returns a `fx.GraphModule`.
@@ -106,12 +106,12 @@ def make_fx(
 
 
 def dispatch_trace(root: Any, tracer: Tracer, concrete_args: tuple[Any, ...] | None = None) -> Any:
-    """Record a program's Python calls with a tracer of the caller's, and return the graph's module.
+    """Record a program's Python calls with a given tracer, and return the graph's module.
 
     Args:
         root: a function or Module.
-        tracer: what records.
-        concrete_args: arguments that are no inputs of the graph.
+        tracer: the tracer that records.
+        concrete_args: arguments that are not inputs of the graph.
     """
     from flambeau.fx.graph_module import GraphModule
 
@@ -126,7 +126,7 @@ class DecompositionInterpreter(Interpreter):
     Args:
         module: the graph's module.
         new_graph: receives the nodes.
-        decomposition_table: overload -> function that is recorded in its place.
+        decomposition_table: overload -> function whose operators are recorded instead.
     """
 
     def __init__(self, module: Any, new_graph: Graph, decomposition_table: Any = None, **kwargs: Any) -> None:
@@ -169,7 +169,7 @@ get_proxy_mode = get_innermost_proxy_mode
 
 @contextmanager
 def maybe_disable_fake_tensor_mode() -> Iterator[None]:
-    """A region without the mode of fake tensors that may be in force."""
+    """A region without the active fake tensor mode, if there is one."""
     with _pop_mode_temporarily(TorchDispatchModeKey.FAKE):
         yield
 
@@ -189,5 +189,5 @@ def disable_proxy_modes_tracing(enable_current: bool = False) -> Iterator[Any]:
 
 
 def is_sym_node(node: Any) -> bool:
-    """Return whether a node holds a symbolic number; none does yet."""
+    """Return False: no node holds a symbolic number yet."""
     return isinstance(getattr(node, "meta", {}).get("val"), py_sym_types)

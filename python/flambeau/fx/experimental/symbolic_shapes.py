@@ -1,4 +1,4 @@
-"""Names of symbolic sizes. Sizes are always numbers here, so every question about them has an answer."""
+"""The interface of symbolic sizes. Sizes are always numbers here, so every query has a definite result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class SymInt:
-    """The class of unknown sizes, for `isinstance`. No object of it exists yet."""
+    """The class of unknown sizes, for `isinstance`. It has no instances yet."""
 
     def __init__(self, *_: Any) -> None:
         raise NotImplementedError(
@@ -16,15 +16,15 @@ class SymInt:
 
 
 class SymFloat(SymInt):
-    """The class of floats that depend on unknown sizes. No object of it exists yet."""
+    """The class of floats that depend on unknown sizes. It has no instances yet."""
 
 
 class SymBool(SymInt):
-    """The class of bools that depend on unknown sizes. No object of it exists yet."""
+    """The class of bools that depend on unknown sizes. It has no instances yet."""
 
 
 class ShapeEnv:
-    """The relations between symbolic sizes. No object of it exists yet."""
+    """The relations between symbolic sizes. The class has no instances yet."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise NotImplementedError(
@@ -48,7 +48,7 @@ class ConstraintViolationError(RuntimeError):
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
-    """A program asked for the value of a size that depends on data."""
+    """A program used the value of a size that depends on data."""
 
 
 class SymbolicContext:
@@ -157,16 +157,16 @@ def hint_int(a: Any, fallback: int | None = None) -> int:
 
 
 def constrain_range(a: Any, *, min: Any = None, max: Any = None) -> None:
-    """Promise that a size lies in a range; a known one is checked.
+    """Declare that a size lies in a range; the size is known, so the range is checked.
 
-    Raises: ValueError if it does not.
+    Raises: ValueError if the size lies outside the range.
     """
     if (min is not None and a < min) or (max is not None and a > max):
         raise ValueError(f"constrain_range: expected a value in [{min}, {max}], got {a}")
 
 
 def expect_true(a: Any, skip: int = 0) -> bool:
-    """Return whether a condition holds, which the caller promises."""
+    """Return whether a condition holds; the caller expects it to."""
     return bool(a)
 
 

@@ -1,4 +1,4 @@
-"""FakeTensorProp: runs a graph on fake tensors and notes the value of every node."""
+"""FakeTensorProp: runs a graph on fake tensors and records the value of every node."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FakeTensorProp(Interpreter):
         self.module = deepcopy_to_fake_tensor(self.module, self._mode)
 
     def run_node(self, n: Node) -> Any:
-        """Run one node and note its value."""
+        """Run one node and record its value."""
         result = super().run_node(n)
         noted = map_aggregate(result, self._noted)
         if noted is not None:
@@ -49,7 +49,7 @@ class FakeTensorProp(Interpreter):
         return value if isinstance(value, bool | int | float) else None
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on fake tensors that stand for the arguments, and return its result."""
+        """Run the graph on fake copies of the arguments, and return its result."""
         given = [self._mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args]
         return self.propagate_dont_convert_inputs(*given)
 

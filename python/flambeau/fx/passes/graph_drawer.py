@@ -1,4 +1,4 @@
-"""FxGraphDrawer: pictures of graphs, by the package pydot."""
+"""FxGraphDrawer: draws graphs with the package pydot."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _COLORS = {
 
 
 class FxGraphDrawer:
-    """Draws a GraphModule, and the GraphModules inside.
+    """Draws a GraphModule and the GraphModules inside it.
 
     Args:
         graph_module: the module.
         name: the picture's name.
-        ignore_getattr: leave attributes out.
-        ignore_parameters_and_buffers: leave the sizes of layers' parameters out.
+        ignore_getattr: omit attributes.
+        ignore_parameters_and_buffers: omit the sizes of layers' parameters.
         skip_node_names_in_args: show only the arguments that are not nodes.
-        parse_stack_trace: show where a node was recorded.
+        parse_stack_trace: show the source line that recorded a node.
         dot_graph_shape: the shape of nodes. Default: "record".
         normalize_args: show arguments by name.
     Raises: RuntimeError if pydot is not installed.
@@ -68,15 +68,15 @@ class FxGraphDrawer:
                 self._dot_graphs[title] = self._draw(module, title)
 
     def get_dot_graph(self, submod_name: str | None = None) -> Any:
-        """Return the picture, a pydot.Dot; of a GraphModule inside if its name is given."""
+        """Return the picture, a pydot.Dot, of the module, or of the GraphModule `submod_name` inside it."""
         return self.get_main_dot_graph() if submod_name is None else self.get_submod_dot_graph(submod_name)
 
     def get_main_dot_graph(self) -> Any:
-        """Return the picture of the whole."""
+        """Return the picture of the whole module."""
         return self._dot_graphs[self._name]
 
     def get_submod_dot_graph(self, submod_name: str) -> Any:
-        """Return the picture of a GraphModule inside."""
+        """Return the picture of a GraphModule inside the module."""
         return self._dot_graphs[f"{self._name}_{submod_name}"]
 
     def get_all_dot_graphs(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class FxGraphDrawer:
 def _named(module: GraphModule, node: Node) -> Any:
     try:
         return node.normalized_arguments(module, normalize_to_only_use_kwargs=True)
-    except RuntimeError:  # several overloads take the arguments
+    except RuntimeError:  # several overloads accept the arguments
         return None
 
 

@@ -1,4 +1,4 @@
-"""Replacing targets, and sizes of what nodes hold."""
+"""Replacement of targets, and the sizes of nodes in bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class size_bytes(NamedTuple):
-    """Bytes of a node: its value alone, and with its parameters."""
+    """Bytes of a node: of its value, and of its value and parameters."""
 
     output_size: int
     total_size: int
@@ -42,11 +42,11 @@ def replace_target_nodes_with(
 
 
 def get_size_of_all_nodes(fx_module: GraphModule, args: list[Any] | None = None) -> None:
-    """Note the bytes of every node as its attribute `size_bytes`.
+    """Set the attribute `size_bytes` of every node.
 
     Args:
         fx_module: the module.
-        args: inputs to run it on, unless ShapeProp was run.
+        args: inputs for `ShapeProp`. Default: None, if `ShapeProp` has run already.
     """
     if args is not None:
         ShapeProp(fx_module).propagate(*args)
@@ -57,9 +57,9 @@ def get_size_of_all_nodes(fx_module: GraphModule, args: list[Any] | None = None)
 
 
 def get_tensor_meta(node: Node) -> Any:
-    """Return what ShapeProp noted.
+    """Return the `TensorMetadata` that `ShapeProp` recorded.
 
-    Raises: RuntimeError if it was not run.
+    Raises: RuntimeError if `ShapeProp` has not run.
     """
     found = node.meta.get("tensor_meta")
     if not found:
@@ -68,7 +68,7 @@ def get_tensor_meta(node: Node) -> Any:
 
 
 def get_size_of_node(fx_module: GraphModule, node: Node) -> size_bytes:
-    """Return the bytes of a node's value, and with the parameters of its module."""
+    """Return the bytes of a node's value, and of the value and its module's parameters."""
     parameters = 0
     if node.op == "call_module":
         module = fx_module.get_submodule(str(node.target))

@@ -1,4 +1,4 @@
-"""Which nodes a backend can take."""
+"""Rules that decide which nodes a backend supports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IsNodeSupported = Callable[[Mapping[str, Module], Node], bool]
 
 
 class OperatorSupportBase(abc.ABC):
-    """Decides which nodes a backend supports."""
+    """Base class of rules that decide which nodes a backend supports."""
 
     @abc.abstractmethod
     def is_node_supported(self, submodules: Mapping[str, Module], node: Node) -> bool:
@@ -38,8 +38,8 @@ class OperatorSupport(OperatorSupportBase):
     """Supports the operators in a table.
 
     Args:
-        support_dict: name of the operator, as `get_node_target` gives it -> None, or a pair of dtypes that
-            are supported: of arguments by place, and by name.
+        support_dict: name of an operator, as `get_node_target` returns it -> None for all dtypes, or a pair
+            of the dtypes that are supported for positional and for keyword arguments.
     """
 
     _support_dict: SupportDict = {}  # noqa: RUF012  (subclasses replace it)
@@ -76,7 +76,7 @@ class _FunctionalSupport(OperatorSupportBase):
 
 
 def create_op_support(is_node_supported: IsNodeSupported) -> OperatorSupportBase:
-    """Make a function of submodules and node an OperatorSupport."""
+    """Make an OperatorSupport from a function of submodules and node."""
     return _FunctionalSupport(is_node_supported)
 
 
@@ -91,7 +91,7 @@ def any_chain(*op_support: OperatorSupportBase) -> OperatorSupportBase:
 
 
 class OpSupports:
-    """Ready-made answers."""
+    """Ready-made rules."""
 
     @classmethod
     def decline_if_input_dtype(cls, dtype: Any) -> OperatorSupportBase:
@@ -102,5 +102,5 @@ class OpSupports:
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> OperatorSupportBase:
-        """Decline nodes of these names."""
+        """Decline nodes with these names."""
         return create_op_support(lambda mods, node: node.name not in disallow_set)

@@ -65,7 +65,7 @@ def loop_pass(
 
 
 def these_before_those_pass_constraint(these: _Pass, those: _Pass) -> Callable[[Any, Any], bool]:
-    """The constraint that a pass, and all that wrap it, never runs behind another."""
+    """Return the constraint that `these` and its wrappers never run after `those`."""
 
     def inner(function: Any) -> Any:
         while hasattr(function, "__wrapped__"):
@@ -79,11 +79,11 @@ def these_before_those_pass_constraint(these: _Pass, those: _Pass) -> Callable[[
 
 
 class PassManager:
-    """Runs passes, functions from module to module, one after the other.
+    """Runs passes, which are functions from module to module, in sequence.
 
     Args:
         passes: the passes.
-        constraints: functions of two passes that say whether the first may run before the second.
+        constraints: functions of two passes that return whether the first may run before the second.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class PassManager:
 
     @classmethod
     def build_from_passlist(cls, passes: list[_Pass]) -> PassManager:
-        """Make a manager of passes."""
+        """Make a manager from a list of passes."""
         return cls(passes)
 
     def add_pass(self, _pass: _Pass) -> None:
@@ -113,7 +113,7 @@ class PassManager:
         self._validated = False
 
     def replace_pass(self, _target: _Pass, _replacement: _Pass) -> None:
-        """Put another pass in the place of one."""
+        """Replace a pass by another one."""
         self.passes = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
         self._validated = False
 

@@ -1,4 +1,4 @@
-"""ShapeProp: notes sizes, dtype and strides of every value of a graph."""
+"""ShapeProp: records sizes, dtype and strides of every value of a graph."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) ->
 
     Args:
         result: the tensor.
-        include_contiguity: find out in which memory format it is contiguous.
+        include_contiguity: whether to determine the memory format in which the tensor is contiguous.
     """
     found = None
     formats = (flambeau.contiguous_format, flambeau.channels_last, flambeau.channels_last_3d)
@@ -52,8 +52,8 @@ class ShapeProp(Interpreter):
 
     Args:
         gm: the module.
-        fake_mode: a `FakeTensorMode`. The operators then run on fake tensors that stand for the inputs and
-            for the tensors of the module. None runs them on the inputs.
+        fake_mode: a `FakeTensorMode`; the operators then run on fake copies of the inputs and of the
+            module's tensors. None: they run on the inputs.
 
     >>> import flambeau as fb
     >>> traced = fb.fx.symbolic_trace(lambda x: fb.flatten(x, 1))
@@ -97,7 +97,7 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on these inputs, or on fake ones in their place, and return its result."""
+        """Run the graph on these inputs, or on fake copies of them, and return its result."""
         if self.fake_mode is not None:
             args = tuple(self.fake_mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args)
         return super().run(*args)

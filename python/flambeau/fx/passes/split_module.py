@@ -25,10 +25,10 @@ class Partition:
         name: the part's name.
         submod_name: the name of the module made of it.
         nodes: the nodes, in order.
-        inputs, outputs: nodes of others that it uses, and its own that others use.
-        partitions_dependent_on: the parts that it needs.
+        inputs, outputs: nodes of other parts that this part uses, and its nodes that other parts use.
+        partitions_dependent_on: the parts that this part depends on.
         graph: the part as a graph.
-        environment: node of the whole graph -> node of the part's.
+        environment: node of the whole graph -> node of this part's graph.
         targets: attributes of the part's module.
     """
 
@@ -44,7 +44,7 @@ class Partition:
 
 
 def split_module_simple(m: GraphModule, split_callback: Callable[[Node], int]) -> GraphModule:
-    """`split_module` without the module that the graph came from."""
+    """Split a module as `split_module` does, with the module itself as root."""
     return split_module(m, m, split_callback)
 
 
@@ -60,19 +60,19 @@ def split_module(
     partition_affix: str | None = None,
     tuple_return: bool = False,
 ) -> GraphModule:
-    """Cut a graph into parts, each of which becomes a submodule ``submod_<part>``.
+    """Split a graph into parts; each part becomes a submodule ``submod_<part>``.
 
     Args:
         m: the module.
         root_m: the module with the attributes; it may be `m`.
-        split_callback: gives a node's part, a number or a name.
-        qualname_map: takes, for each attribute of a part, the path it had before.
+        split_callback: returns a node's part, a number or a name.
+        qualname_map: a dict that receives, for each attribute of a part, its original path.
         keep_original_order: call the parts in the order of their first nodes.
-        keep_original_node_name: accepted for compatibility; names are always kept where they are free.
-        keep_original_input_name: call inputs of parts as the nodes that they are; otherwise ``arg_0``, ...
-        partition_affix: stands in the parts' names before the number.
+        keep_original_node_name: accepted for compatibility; nodes always keep their names where possible.
+        keep_original_input_name: name inputs of parts like the nodes they receive; otherwise ``arg_0``, ...
+        partition_affix: a text before the number in the parts' names.
         tuple_return: let parts with one output return a tuple of one.
-    Raises: RuntimeError if parts depend on each other.
+    Raises: RuntimeError if parts depend on each other in a cycle.
     """
     parts = _assigned(m.graph, split_callback, partition_affix)
     owner = {node: part for part in parts.values() for node in part.nodes}
@@ -115,7 +115,7 @@ def _note_dependencies(graph: Graph, parts: dict[str, Partition], owner: dict[No
 
 
 def _ordered(parts: dict[str, Partition], original: bool) -> list[str]:
-    """Sort the parts so that each comes after the parts that it needs."""
+    """Sort the parts topologically."""
     order: list[str] = []
     waiting = list(parts)
     while waiting:
@@ -129,7 +129,7 @@ def _ordered(parts: dict[str, Partition], original: bool) -> list[str]:
 
 
 def _fill(part: Partition, root: Module, names: Any, keep_input_name: bool, as_tuple: bool) -> None:
-    """Write the part's graph."""
+    """Build the part's graph."""
     for number, used in enumerate(part.inputs):
         own = part.graph.placeholder(used.name if keep_input_name else f"arg_{number}", used.type)
         own.meta = used.meta.copy()

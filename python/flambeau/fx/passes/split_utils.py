@@ -1,4 +1,4 @@
-"""Cutting a graph by the tags of its nodes."""
+"""split_by_tags: splits a graph by the tags of its nodes."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def split_by_tags(
     return_tuple: bool = False,
     GraphModuleCls: type[GraphModule] = GraphModule,
 ) -> Any:
-    """Make the nodes of each tag a submodule of that name.
+    """Move the nodes of each tag to a submodule of that name.
 
     Args:
         gm: the module; nodes have an attribute `tag`.
         tags: the tags, in the order of the parts.
-        return_fqn_mapping: return a pair, with new paths of attributes -> old ones in second place.
+        return_fqn_mapping: also return a dict from new paths of attributes to old ones.
         return_tuple: let parts with one output return a tuple.
         GraphModuleCls: the class of the result.
     """

@@ -1,4 +1,4 @@
-"""Questions that several passes ask of nodes."""
+"""Queries about nodes and orders of nodes that several passes share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def get_acc_ops_name(k: Any) -> str:
 def get_node_target(submodules: Mapping[str, Module], node: Node) -> str:
     """Return the target of a call: the class of a module, or the name of a function or method.
 
-    Raises: AssertionError for a node that is no call.
+    Raises: AssertionError for a node that is not a call.
     """
     if node.op not in CALLABLE_NODE_OPS:
         raise AssertionError(f"get_node_target: expected a call, got {node.op}")
@@ -54,9 +54,9 @@ def is_node_output_tensor(node: Node) -> bool:
 
 
 def legalize_graph(gm: GraphModule) -> GraphModule:
-    """Sort the nodes in place, so that each comes after the nodes that it uses.
+    """Sort the nodes topologically, in place.
 
-    Raises: RuntimeError if they depend on each other in a circle.
+    Raises: RuntimeError if the graph has a cycle.
     """
     done: set[Node] = set()
     order: list[Node] = []
@@ -75,7 +75,7 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
 
 
 def stable_topological_sort(gm: GraphModule) -> GraphModule:
-    """Like `legalize_graph`, but move only the nodes that come before a node that they use."""
+    """Sort the nodes like `legalize_graph`, but move only the nodes that precede a node they use."""
     done: set[Node] = set()
     waiting: list[Node] = []
     order: list[Node] = []

@@ -34,14 +34,14 @@ class Partition:
 
 
 class CapabilityBasedPartitioner:
-    """Groups supported nodes into parts as large as possible that can each become one call.
+    """Groups supported nodes into the largest parts that can each become one call.
 
     Args:
         graph_module: the module.
-        operator_support: says which nodes are supported.
-        allows_single_node_partition: keep parts with one node that computes.
+        operator_support: decides which nodes are supported.
+        allows_single_node_partition: keep parts with a single node that computes.
         non_compute_ops: names of functions that do not compute, such as getitem.
-        allowed_single_node_partition_ops: names of functions that may be alone.
+        allowed_single_node_partition_ops: names of functions that may form a part alone.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class CapabilityBasedPartitioner:
         return sum(name not in self.non_compute_ops for name in names) + len(other) > 1
 
     def fuse_partitions(self, partitions: list[Partition], prefix: str = "fused_") -> GraphModule:
-        """Make each part a submodule."""
+        """Move each part to a submodule."""
         return fuse_by_partitions(self.graph_module, [partition.nodes for partition in partitions], prefix)
 
     def remove_bookend_non_compute_ops(self, partitions: list[Partition]) -> None:
@@ -121,5 +121,5 @@ class CapabilityBasedPartitioner:
                         changed = True
 
     def partition_and_fuse(self, prefix: str = "fused_") -> GraphModule:
-        """Propose parts and make each a submodule."""
+        """Propose parts and move each to a submodule."""
         return self.fuse_partitions(self.propose_partitions(), prefix)

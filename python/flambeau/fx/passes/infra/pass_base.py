@@ -11,7 +11,7 @@ __all__ = ["PassBase", "PassResult"]
 
 
 class PassResult(NamedTuple):
-    """What a pass returns.
+    """The result of a pass.
 
     Attributes:
         graph_module: the module, changed or new.
@@ -23,7 +23,7 @@ class PassResult(NamedTuple):
 
 
 class PassBase(abc.ABC):
-    """A pass; subclasses define `call`, and may define the checks."""
+    """A pass; subclasses define `call` and optionally the checks `requires` and `ensures`."""
 
     def __call__(self, graph_module: GraphModule) -> PassResult | None:
         """Check, run, and check again."""
@@ -37,7 +37,7 @@ class PassBase(abc.ABC):
         """Change the module."""
 
     def requires(self, graph_module: GraphModule) -> None:  # noqa: B027  (a hook)
-        """Raise if the module is not what the pass expects."""
+        """Raise an error if the module does not meet the pass's precondition."""
 
     def ensures(self, graph_module: GraphModule) -> None:  # noqa: B027  (a hook)
-        """Raise if the module is not what the pass promises."""
+        """Raise an error if the module does not meet the pass's postcondition."""

@@ -46,8 +46,8 @@ class PassManager:
 
     Args:
         passes: functions of a module that return a PassResult.
-        constraints: functions of two passes that say whether the first may run before the second.
-        steps: how often to run all, at most.
+        constraints: functions of two passes that return whether the first may run before the second.
+        steps: the maximum number of times that all passes run.
         run_checks_after_each_pass: call `check` after each pass.
         suppress_check_failures: skip the check of the constraints.
     """
@@ -77,9 +77,9 @@ class PassManager:
         self._validated = False
 
     def add_checks(self, check: Callable[..., Any]) -> None:
-        """Set the check of the module, a function of it.
+        """Set the function that checks the module.
 
-        Raises: TypeError if the function takes another number of arguments.
+        Raises: TypeError if the function does not take exactly one argument.
         """
         import inspect
 
@@ -107,9 +107,9 @@ class PassManager:
         self._validated = True
 
     def solve_constraints(self) -> None:
-        """Bring the passes into an order that respects all constraints.
+        """Sort the passes so that all constraints hold.
 
-        Raises: RuntimeError if there is none.
+        Raises: RuntimeError if no such order exists.
         """
         waiting, order = list(self.passes), []
         while waiting:

@@ -1,4 +1,4 @@
-"""Putting parts of a graph into submodules, in place."""
+"""Moves parts of a graph to submodules, in place."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from flambeau.fx.passes.tools_common import NodeList, legalize_graph
 
 
 def topo_sort(nodes: Iterable[Node]) -> NodeList:
-    """Return the nodes sorted so that each comes after the nodes that it uses."""
+    """Return the nodes in topological order."""
     waiting, order = list(nodes), []
     inside, done = set(waiting), set()
     while waiting:
         ready = [n for n in waiting if all(u in done or u not in inside for u in n.all_input_nodes)]
         if not ready:
-            raise AssertionError("topo_sort: the nodes depend on each other in a circle")
+            raise AssertionError("topo_sort: expected nodes without cycles, got a cycle")
         order += ready
         done |= set(ready)
         waiting = [n for n in waiting if n not in done]
@@ -47,16 +47,16 @@ def fuse_as_graphmodule(
     *,
     always_return_tuple: bool = False,
 ) -> tuple[GraphModule, tuple[Node, ...], tuple[Node, ...]]:
-    """Copy nodes into a module of their own.
+    """Copy nodes into a new module.
 
     Args:
-        gm: the module that they are of.
+        gm: the module that the nodes belong to.
         nodes: the nodes, in order.
         module_name: the name of the new module's class.
         partition_lookup_table: accepted for compatibility.
-        always_return_tuple: return a tuple even of one value.
-    Returns: the new module, the nodes that it needs, and those of its own that others use.
-    Raises: AssertionError if they depend on each other through others.
+        always_return_tuple: return a tuple even for one value.
+    Returns: the new module, the outside nodes that it uses, and its nodes that outside nodes use.
+    Raises: AssertionError if a path between two of the nodes leads through other nodes.
     """
     if not validate_partition(nodes):
         raise AssertionError("fuse_as_graphmodule: invalid partition, found dependency cycles")
@@ -80,7 +80,7 @@ def fuse_as_graphmodule(
 def insert_subgm(
     gm: GraphModule, sub_gm: GraphModule, orig_inputs: tuple[Node, ...], orig_outputs: tuple[Node, ...]
 ) -> GraphModule:
-    """Call a module that `fuse_as_graphmodule` made instead of the nodes, which are erased later."""
+    """Insert a call of a module that `fuse_as_graphmodule` made; the nodes that it replaces stay."""
     name = type(sub_gm).__name__
     gm.add_submodule(name, sub_gm)
     returns_tuple = isinstance(sub_gm.graph.output_node().args[0], tuple)
@@ -112,7 +112,7 @@ def fuse_by_partitions(
     prefix: str = "fused_",
     always_return_tuple: bool = False,
 ) -> GraphModule:
-    """Make each set of nodes a submodule, in place."""
+    """Move each set of nodes to a submodule, in place."""
     for number, partition in enumerate(partitions):
         nodes = topo_sort(sorted(partition))
         made, inputs, outputs = fuse_as_graphmodule(

@@ -20,7 +20,7 @@ class InternalMatch:
     """One match of a pattern.
 
     Attributes:
-        anchors: the pattern's nodes from which the search went backwards.
+        anchors: the pattern's nodes at which the backward search began.
         nodes_map: node of the pattern -> node of the graph.
         placeholder_nodes: the nodes that match the pattern's placeholders, in order.
         returning_nodes: the nodes that match the nodes that the pattern returns.
@@ -47,12 +47,12 @@ class SubgraphMatcher:
     """Finds a pattern in graphs.
 
     Args:
-        pattern: the pattern, a graph. Its placeholders stand for any node.
-        match_output: its output must be the graph's.
-        match_placeholder: its placeholders must be placeholders.
-        remove_overlapping_matches: of matches that share nodes, return only the first.
-        ignore_literals: let numbers and other constants differ.
-    Raises: ValueError for a pattern without nodes, or with one that nothing uses.
+        pattern: the pattern, a graph. Its placeholders match any node.
+        match_output: the pattern's output matches only the graph's output.
+        match_placeholder: the pattern's placeholders match only placeholders.
+        remove_overlapping_matches: return only the first of several matches that share nodes.
+        ignore_literals: whether numbers and other constants match any other constants.
+    Raises: ValueError for a pattern without nodes, or with unused nodes.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class SubgraphMatcher:
 
         Args:
             graph: the graph.
-            node_name_match: a name that nodes of the pattern may share with those of the graph instead of
-                being equal to them.
+            node_name_match: a text; nodes of the pattern and of the graph that both have it in their names
+                match without further comparison.
         """
         self._name = node_name_match
         found = [InternalMatch(anchors=self.pattern_anchors)]
@@ -191,7 +191,7 @@ class SubgraphMatcher:
 
 
 def _plain(tree: Any) -> Any:
-    """Arguments as plain containers, so that their shapes compare; parts of slices are leaves."""
+    """Return arguments as plain containers with comparable structures; parts of slices are leaves."""
     if isinstance(tree, list):
         return [_plain(item) for item in tree]
     if isinstance(tree, tuple):
@@ -204,7 +204,7 @@ def _plain(tree: Any) -> Any:
 
 
 def _aligned(pn: Node, gn: Node) -> tuple[Any, Any]:
-    """The arguments of two nodes, named alike where one gives by name what the other gives by place."""
+    """Return the arguments of two nodes, by name if one passes by name what the other passes by position."""
     if list(pn.kwargs) == list(gn.kwargs) and len(pn.args) == len(gn.args):
         return _plain((pn.args, dict(pn.kwargs))), _plain((gn.args, dict(gn.kwargs)))
     if pn.op == "call_function":

@@ -19,8 +19,8 @@ class SourcePartition:
     Attributes:
         nodes: the nodes.
         source: the class or function that they came from.
-        input_nodes: what they need of others.
-        output_nodes: those that others use.
+        input_nodes: nodes outside the group that the group uses.
+        output_nodes: nodes of the group that other nodes use.
         params: the parameters that they read.
     """
 
@@ -52,7 +52,7 @@ def get_source_partitions(
     Args:
         graph: the graph.
         wanted_sources: the classes and functions.
-        filter_fn: a group is left out if this returns False for one of its nodes.
+        filter_fn: a group is omitted if this function returns False for one of its nodes.
     """
     groups: dict[Any, dict[str, list[Node]]] = {}
     for node in graph.nodes:
