@@ -137,7 +137,7 @@ def test_observers_refuse_threads_that_are_profiled(tmp_path):
         fb.ones(1)
     observer.stop()  # the profile has taken its place
     assert [e.name for e in p.events()] == ["aten::ones"] and not observer.is_running()
-    with pytest.raises(FileNotFoundError, match="expected a file in a folder that exists"):
+    with pytest.raises(FileNotFoundError, match="expected a file in an existing folder"):
         fb.profiler.ExecutionTraceObserver().register_callback("/nonexistent/graph.json")
 
 

@@ -1,4 +1,4 @@
-"""Profiles: which operators ran, how long, with which memory (docs/profiling.md).
+"""Profiles: the operators that ran, their times and their memory (docs/profiling.md).
 
 >>> import flambeau as fb
 >>> from flambeau.profiler import profile

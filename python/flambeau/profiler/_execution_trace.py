@@ -1,4 +1,4 @@
-"""Graphs of execution: the operators that ran, with the identity of what they read and wrote, as JSON."""
+"""Execution traces: the operators that ran, with the identities of their inputs and outputs, as JSON."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from flambeau.autograd import _recorded
 from flambeau.autograd._recorded import RecordedEvent, Recording
 
 _SCHEMA = "1.1.1-chakra.0.0.4"
-_ROOT, _THREAD = 1, 2  # identifiers of the nodes that hold all others
+_ROOT, _THREAD = 1, 2  # identifiers of the two nodes that contain all others
 _SCOPES = {_recorded.NODE: 1, _recorded.RANGE: 7}
 _PREFIX = "[pytorch|profiler|execution_trace|"
 _VARIABLE = "ENABLE_PYTORCH_EXECUTION_TRACE"
 
 
 class ExecutionTraceObserver:
-    """Recorder of a graph of execution: each operator with its inputs, outputs and the one that called it.
+    """Records an execution trace: each operator with its inputs, its outputs and its caller.
 
-    The file is JSON in the form of PyTorch's traces (schema 1.1.1-chakra.0.0.4). A tensor is a list
-    ``[tensor, storage, offset, elements, bytes per element, device]``; equal numbers mean the same tensor,
-    and a number can return after its tensor has died. Give the observer to
+    The file is JSON in the format of PyTorch's traces (schema 1.1.1-chakra.0.0.4). A tensor is a list
+    ``[tensor, storage, offset, elements, bytes per element, device]``. Equal numbers mean the same tensor;
+    the number of a freed tensor can be used again. Pass the observer to
     `profile(execution_trace_observer=...)`, or call `start` and `stop` in a thread that is not profiled.
 
     Raises: RuntimeError in `start` if the thread is profiled, FileNotFoundError in `register_callback`.
@@ -48,7 +48,7 @@ class ExecutionTraceObserver:
     def __init__(self) -> None:
         self._path: str | None = None
         self._is_registered = self._with_resources = False
-        self._serial = 0  # of the log that `start` has begun
+        self._serial = 0  # serial number of the log that `start` opened
         self._nodes: list[dict[str, Any]] = []
         self._ids: dict[int, int] = {}
         self._last = _THREAD
@@ -68,18 +68,17 @@ class ExecutionTraceObserver:
         return ExecutionTraceObserver().register_callback(path)
 
     def register_callback(self, output_file_path: str) -> ExecutionTraceObserver:
-        """Set the file, which each `stop` writes; no effect on an observer that has one."""
+        """Set the file that `stop` writes; no effect if the observer has a file already."""
         if not self._is_registered:
             if not Path(output_file_path).absolute().parent.is_dir():
                 raise FileNotFoundError(
-                    f"ExecutionTraceObserver: expected a file in a folder that exists, got "
-                    f"{output_file_path!r}"
+                    f"ExecutionTraceObserver: expected a file in an existing folder, got {output_file_path!r}"
                 )
             self._path, self._is_registered = str(output_file_path), True
         return self
 
     def unregister_callback(self) -> None:
-        """Stop, and forget the file and what was recorded."""
+        """Stop, and forget the file and the recording."""
         self.stop()
         self._is_registered = False
         self._nodes, self._ids, self._last = [], {}, _THREAD
@@ -90,17 +89,17 @@ class ExecutionTraceObserver:
         return self._is_registered
 
     def is_running(self) -> bool:
-        """Return whether the observer records now."""
+        """Return whether the observer is recording."""
         return self._serial != 0
 
     def start(self) -> None:
-        """Begin to record this thread; no effect without a file, or while it records."""
+        """Start recording this thread; no effect without a file, or while the observer is recording."""
         if not self._is_registered or self.is_running():
             return
         if _C._profiler_enabled():
             raise RuntimeError(
-                "ExecutionTraceObserver.start: expected a thread that is not profiled; a profile takes the "
-                "observer as execution_trace_observer"
+                "ExecutionTraceObserver.start: expected a thread that is not profiled, got a profiled one; "
+                "pass the observer to the profile as execution_trace_observer"
             )
         _C._profiler_start(True, False, False, True)
         self._begun()
@@ -121,25 +120,25 @@ class ExecutionTraceObserver:
         return self._path
 
     def set_extra_resource_collection(self, val: bool) -> None:
-        """Set whether `get_resources_dir` has a folder; no code is compiled that would be kept there."""
+        """Set whether `get_resources_dir` returns a folder; flambeau writes no resources there."""
         self._with_resources = bool(val)
 
     def get_resources_dir(self, can_create: bool = False) -> str | None:
-        """Return the folder for further files of the trace, or None without one."""
+        """Return the folder for further files of the trace, or None if it is not enabled."""
         if self._path is None or not self._with_resources:
             return None
         return self.get_resources_dir_for_et_path(self._path, create_dir=can_create)
 
     @staticmethod
     def get_resources_dir_for_et_path(trace_path: str, create_dir: bool = False) -> str | None:
-        """Return the folder beside a trace that has its further files; None if it does not exist."""
+        """Return the folder next to a trace file for its further files; None if it does not exist."""
         folder = Path(trace_path).with_suffix("").with_name(Path(trace_path).stem + "_resources")
         if create_dir:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         return str(folder) if folder.is_dir() else None
 
-    # A profile calls these around its own recording.
+    # A profile calls these methods before and after its own recording.
     def _begun(self) -> None:
         self._serial = _C._profiler_enabled()
         if not self._nodes:
@@ -187,7 +186,7 @@ def _attributes(**values: Any) -> Iterator[dict[str, Any]]:
 
 
 class _Graph:
-    """The nodes of one recording; numbers of tensors and storages go on from earlier ones."""
+    """The nodes of one recording; numbers of tensors and storages continue those of earlier recordings."""
 
     def __init__(self, recording: Recording, ids: dict[int, int], last: int) -> None:
         self.recording, self.ids, self.last = recording, ids, last
@@ -197,7 +196,7 @@ class _Graph:
     def nodes(self) -> Iterator[dict[str, Any]]:
         kinds = (_recorded.PYTHON, _recorded.NATIVE, _recorded.MODULE)
         for i, event in enumerate(self.recording.events):
-            if event.kind in kinds:  # of a profile with stacks
+            if event.kind in kinds:  # recorded only by a profile with stacks
                 self.numbers[i] = self.numbers.get(event.parent, _THREAD)
                 continue
             self.last += 1
@@ -265,7 +264,7 @@ def _list_type(types: list[str]) -> str:
 
 
 def _plain(value: Any) -> tuple[Any, Any, Any, str]:
-    """Return value, shape, strides and type of what is no tensor; lists have an empty shape per element."""
+    """Return value, shape, strides and type of a non-tensor; lists have an empty shape per element."""
     if value is None:
         return "<None>", [], [], "None"
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Blocks of memory: when they lived, which category they belong to, and the largest total."""
+"""Memory blocks: their lifetimes and categories, and the largest total."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# The numbers that PyTorch's files give to categories.
+# The categories; the index of each is its number in PyTorch's files.
 CATEGORIES = (
     "parameter",
     "optimizer state",
@@ -21,7 +21,7 @@ CATEGORIES = (
 )
 PARAMETER, OPTIMIZER_STATE, _, TEMPORARY, ACTIVATION, GRADIENT, AUTOGRAD_DETAIL, UNKNOWN = range(8)
 
-# The `source` of a block that was there before the recording.
+# The `source` of a block that was allocated before the recording.
 BEFORE = -2
 BEFORE_TEXT = "before the recording"
 
@@ -34,14 +34,14 @@ class Block:
     """One allocation.
 
     Args:
-        begin, end: nanoseconds; the beginning or end of what is recorded where the block outlives it.
+        begin, end: nanoseconds; the begin or end of the recording if the block outlives it.
         size: bytes.
-        source: a number by which the picture finds the operator and the functions of Python; -1: there are
-            none; `BEFORE`.
-        address: of the first byte.
-        is_released: whether the release is recorded.
-        begins_in_backward, ends_in_backward: whether its thread was in a backward pass.
-        category: a place in `CATEGORIES`.
+        source: a number that the picture's `label` maps to the operator and the Python functions; -1 if there
+            are none, or `BEFORE`.
+        address: the address of the first byte.
+        is_released: whether the recording contains the release.
+        begins_in_backward, ends_in_backward: whether a backward pass allocated it, and released it.
+        category: an index into `CATEGORIES`.
     """
 
     begin: int
@@ -55,7 +55,7 @@ class Block:
     category: int = UNKNOWN
 
 
-_MOST_NESTED = 4  # lists and dicts in the state of an optimizer
+_MOST_NESTED = 4  # maximum depth of lists and dicts in the state of an optimizer
 
 
 def _block_of(tensor: Any) -> tuple[int, int] | None:
@@ -79,7 +79,7 @@ def _tensors_in(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _kind_of(kind: type) -> int:
-    """Return the category that objects of a class own memory for, or UNKNOWN."""
+    """Return the category of the memory that objects of a class own, or UNKNOWN."""
     from flambeau.nn import Parameter
 
     optim = sys.modules.get("flambeau.optim")
@@ -92,7 +92,7 @@ def _kind_of(kind: type) -> int:
 
 
 def _owned() -> Iterator[tuple[int, Any]]:
-    """Return the tensors that parameters and optimizers hold, with the category of each."""
+    """Yield the tensors that parameters and optimizers hold, with their categories."""
     kinds: dict[type, int] = {}
     for one in gc.get_objects():
         kind = kinds.get(type(one))
@@ -124,7 +124,7 @@ def owners() -> Owners:
 
 
 def categorize(blocks: Iterable[Block], owned: Owners) -> None:
-    """Give each block its category: by its owner at the end, otherwise by when it lived."""
+    """Set the category of each block: by its owner at the end, otherwise by its lifetime."""
     for block in blocks:
         if not block.is_released and block.address in owned:
             block.category = owned[block.address][0]
@@ -137,7 +137,7 @@ def categorize(blocks: Iterable[Block], owned: Owners) -> None:
 
 
 def changes(blocks: Iterable[Block]) -> list[tuple[int, int, int]]:
-    """Return (time, bytes, category) of each allocation and release, by time; releases are negative."""
+    """Return (time, bytes, category) of all allocations and releases, by time; releases are negative."""
     found = []
     for block in blocks:
         found.append((block.begin, block.size, block.category))
@@ -157,8 +157,8 @@ def peak_of(blocks: Iterable[Block], start: int, first_bytes: int) -> tuple[int,
 
 
 def offsets(blocks: list[Block]) -> list[int]:
-    """Return a place for each block such that no two share bytes at one time, the lowest that is free."""
-    placed: list[tuple[int, int, int]] = []  # offset, size, end of those that may overlap
+    """Return the lowest free offset for each block, so that blocks do not overlap while they are alive."""
+    placed: list[tuple[int, int, int]] = []  # (offset, size, end) of the blocks that are still alive
     found = []
     for block in blocks:
         placed = sorted(p for p in placed if p[2] > block.begin)

@@ -1,4 +1,4 @@
-"""A page about memory: bytes by category over time, a band per block, and what the peak consists of."""
+"""A page about memory: bytes by category over time, a band per block, and the blocks at the peak."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from flambeau.profiler._memory_blocks import (
 
 _WIDTH, _LEFT, _TOP = 1400, 80, 24  # pixels
 _CURVE, _BANDS = 220, 420  # heights
-_COLUMNS = 1000  # of the curve
-_MOST_BLOCKS = 3000  # drawn; smaller ones are counted only
-_MOST_ROWS, _SHOWN_FRAMES = 40, 3  # of the table of the peak
+_COLUMNS = 1000  # columns of the curve
+_MOST_BLOCKS = 3000  # blocks that are drawn; the page only counts smaller ones
+_MOST_ROWS, _SHOWN_FRAMES = 40, 3  # rows of the peak's table, and frames in a row
 COLOURS = ("#4f7cac", "#d9a441", "#3d3d3d", "#b9a7d1", "#d1605e", "#5aa469", "#9cc5a1", "#b8bfc9")
 _STYLE = (
     "body{font:14px/1.5 system-ui,sans-serif;margin:24px;color:#1c2430;max-width:1480px}"
@@ -41,16 +41,16 @@ _STYLE = (
 
 @dataclass
 class Picture:
-    """What a page shows.
+    """The content of a page.
 
     Args:
         title: the heading.
         start, end: nanoseconds.
-        first_bytes: bytes that are allocated all the time and that no block tells of.
-        blocks: with their categories.
-        label: from a block's `source` to the operator or function that allocated it and the functions of
-            Python that called it, one a line.
-        sections: HTML behind the pictures.
+        first_bytes: bytes that are allocated throughout and belong to none of `blocks`.
+        blocks: the blocks, with their categories.
+        label: maps a block's `source` to the operator or function that allocated it and the Python functions
+            that called it, one per line.
+        sections: HTML after the pictures.
     """
 
     title: str
@@ -90,7 +90,7 @@ class _Page:
     # --- bytes by category ---------------------------------------------------------------------------
 
     def columns(self) -> list[tuple[float, list[int]]]:
-        """Return bytes by category at the largest total of each column in which something changes."""
+        """Return bytes by category at the largest total of each column that contains a change."""
         totals = [0] * len(CATEGORIES)
         totals[UNKNOWN] = self.picture.first_bytes
         found = [(float(_LEFT), list(totals))]
@@ -184,7 +184,7 @@ class _Page:
                 yield block
 
     def table(self) -> str:
-        """Return what lived at the peak, by category, operator and caller, the largest first."""
+        """Return the blocks at the peak, by category, operator and caller, largest first."""
         sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
         for block in self.at_peak():
             entry = sums[(CATEGORIES[block.category], *self.label(block))]
@@ -200,7 +200,7 @@ class _Page:
             f"<td>{html.escape(name)}{_folded(frames)}</td></tr>"
             for size, count, category, name, frames in rows
         )
-        note = f"<p>{hidden} smaller rows are left out.</p>" if hidden > 0 else ""
+        note = f"<p>{hidden} smaller rows are omitted.</p>" if hidden > 0 else ""
         head = "<tr><th>bytes</th><th>blocks</th><th>category</th><th>allocated by</th></tr>"
         return f"<table>{head}{cells}</table>{note}"
 
@@ -213,14 +213,14 @@ class _Page:
             f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
             f"<h2>Bytes by category</h2><p>{self.legend()}</p>{self.curve()}"
             f"<h2>Blocks</h2><p>{len(self.picture.blocks)} blocks{note}. Each band is a block from its "
-            "allocation to its release, at the lowest place that is free; its height is its size. Point at "
-            f"one for its origin.</p>{self.band_picture()}"
+            "allocation to its release, at the lowest free offset; its height is its size. Point at a "
+            f"band to see its origin.</p>{self.band_picture()}"
             f"<h2>At the peak</h2>{self.table()}{''.join(self.picture.sections)}</body></html>\n"
         )
 
 
 def _steps(xs: list[float], ys: list[float]) -> list[str]:
-    """Return the points of a line that keeps each height until the next place."""
+    """Return the points of a step function: each height holds until the next x."""
     points = [f"{xs[0]:.1f},{ys[0]:.1f}"]
     for i in range(1, len(xs)):
         points += [f"{xs[i]:.1f},{ys[i - 1]:.1f}", f"{xs[i]:.1f},{ys[i]:.1f}"]
@@ -232,7 +232,7 @@ def _scale(most: int, height: int) -> str:
 
 
 def _folded(frames: str) -> str:
-    """Return the innermost frames, with the others behind a switch."""
+    """Return the innermost frames, with the others in a collapsed section."""
     lines = frames.splitlines()
     shown = html.escape("\n".join(lines[:_SHOWN_FRAMES]))
     if not lines:

@@ -1,4 +1,4 @@
-"""The memory in a profile: its blocks, as a page and in PyTorch's forms of JSON."""
+"""The memory blocks of a profile, as a page and in PyTorch's JSON formats."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from flambeau.autograd._recorded import Recording
 from flambeau.profiler._memory_blocks import BEFORE, CATEGORIES, UNKNOWN, Block, categorize, changes
 from flambeau.profiler._memory_page import Picture, write_page
 
-# The numbers of actions in PyTorch's files, and the time that they give to blocks that were there before.
+# The numbers of actions in PyTorch's files. Blocks from before the recording have the time -1 there.
 _PREEXISTING, _CREATE, _DESTROY = 1, 2, 4
 _LONG_AGO = -1
 
 
 def blocks_of(recording: Recording) -> list[Block]:
-    """Return the blocks that were allocated in the recording, in that order, with their categories."""
-    in_backward = [False]  # of the place -1
+    """Return the blocks that the recording allocated, in order of allocation, with their categories."""
+    in_backward = [False]  # for index -1: no event
     for one in recording.events:  # parents come before their children
         is_backward = one.kind in (_recorded.NODE, _recorded.EVALUATION)
         in_backward.append(is_backward or in_backward[one.parent + 1])
@@ -36,13 +36,13 @@ def blocks_of(recording: Recording) -> list[Block]:
 
 
 class _Labels:
-    """The operator and the frames of Python for events."""
+    """Finds the operator and the Python frames of events."""
 
     def __init__(self, recording: Recording) -> None:
         self.events = recording.events
 
     def of(self, event: int) -> tuple[str, str]:
-        """Return the innermost operator or node, and the functions of Python, the innermost first."""
+        """Return the innermost operator or node, and the Python functions, innermost first."""
         name, frames = "", list[str]()
         while event >= 0:
             found = self.events[event]
@@ -55,7 +55,7 @@ class _Labels:
 
 
 def _all_blocks(recording: Recording) -> tuple[list[Block], int]:
-    """Return the blocks, with those that owners had before, and the bytes that belong to no block."""
+    """Return all blocks, including owners' blocks from before, and the bytes that belong to no block."""
     blocks = blocks_of(recording)
     made = {block.address for block in blocks if not block.is_released}
     before = [
@@ -63,12 +63,12 @@ def _all_blocks(recording: Recording) -> tuple[list[Block], int]:
         for address, (category, size) in recording.owners.items()
         if address not in made
     ]
-    # Owners may have memory that is not the allocator's, such as NumPy's.
+    # Owners may hold memory that the allocator did not allocate, such as NumPy's.
     return before + blocks, max(recording.first_bytes - sum(block.size for block in before), 0)
 
 
 def _totals(recording: Recording) -> list[list[object]]:
-    """Return the times and, for each, 0 and the bytes by category, as PyTorch's files have them."""
+    """Return the times and, for each time, 0 and the bytes by category, in the format of PyTorch's files."""
     blocks, first_bytes = _all_blocks(recording)
     totals = [0] * len(CATEGORIES)
     totals[UNKNOWN] = first_bytes
@@ -80,7 +80,7 @@ def _totals(recording: Recording) -> list[list[object]]:
 
 
 def _actions(recording: Recording) -> list[tuple[int, int, int, int]]:
-    """Return (time, action, bytes, category) of each change, as PyTorch's files have them."""
+    """Return (time, action, bytes, category) of each change, in the format of PyTorch's files."""
     found = []
     for time, size, category in changes(_all_blocks(recording)[0]):
         action = _DESTROY if size < 0 else _PREEXISTING if time == _LONG_AGO else _CREATE

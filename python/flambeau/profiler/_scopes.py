@@ -6,7 +6,7 @@ import enum
 
 
 class RecordScope(enum.IntEnum):
-    """What an event is, as `FunctionEvent.scope`: FUNCTION for operators, USER_SCOPE for ranges."""
+    """The kind of an event, in `FunctionEvent.scope`: FUNCTION for operators, USER_SCOPE for ranges."""
 
     FUNCTION = 0
     BACKWARD_FUNCTION = 1

@@ -1,4 +1,4 @@
-"""Steps of a profile: what it does in each, and where traces go."""
+"""Steps of a profile: the action in each step, and the files of traces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flambeau.autograd.profiler import ProfilerActivity
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Return what a profile can record: the CPU.
+    """Return the activities that a profile can record: the CPU's.
 
     Returns: a set of activities.
 
@@ -27,13 +27,13 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile does in one step.
+    """The action of a profile in one step.
 
-    - `NONE`: nothing.
-    - `WARMUP`: it records, and drops what it has recorded.
-    - `RECORD`: it records.
-    - `RECORD_AND_SAVE`: it records, and calls `on_trace_ready` after the step.
-    - `DEVICE_STOPPED`: of devices that stop by themselves; not used.
+    - `NONE`: do nothing.
+    - `WARMUP`: record, and discard the events.
+    - `RECORD`: record.
+    - `RECORD_AND_SAVE`: record, and call `on_trace_ready` after the step.
+    - `DEVICE_STOPPED`: for devices that stop by themselves; not used.
 
     Example:
         >>> flambeau.profiler.ProfilerAction.RECORD.value
@@ -51,7 +51,7 @@ class _ExperimentalConfig:
     """Settings of PyTorch's profiler: accepted, without effect.
 
     Args:
-        settings: by name.
+        settings: the settings, by name.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -67,17 +67,17 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """Return a function from the number of a step to what `profile` does in it.
+    """Return a function that maps the number of a step to the action of `profile` in it.
 
-    After `skip_first` steps come cycles of `wait`, `warmup` and `active` steps.
+    After `skip_first` steps, cycles of `wait`, `warmup` and `active` steps follow.
 
     Args:
         wait: steps that are not recorded, in each cycle.
-        warmup: steps that are recorded and dropped.
+        warmup: steps that are recorded and discarded.
         active: steps that are recorded and kept; the last one ends the trace.
-        repeat: the number of cycles; 0: until the profile ends.
+        repeat: the number of cycles; 0: cycles repeat until the profile ends.
         skip_first: steps before the first cycle.
-        skip_first_wait: other than 0: the first cycle has no `wait` steps.
+        skip_first_wait: if not 0, the first cycle has no `wait` steps.
     Returns: the function.
     Raises: AssertionError for negative numbers, or 0 active steps.
 
@@ -117,18 +117,18 @@ def schedule(
 
 
 def _default_schedule_fn(_: int) -> ProfilerAction:
-    """Return what a profile without a schedule does in each step: it records."""
+    """Return the action of a profile without a schedule in each step: RECORD."""
     return ProfilerAction.RECORD
 
 
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[Any], None]:
-    """Return a function for `on_trace_ready` that writes each trace to a file of its own.
+    """Return a function for `on_trace_ready` that writes each trace to a new file.
 
     Args:
         dir_name: the folder, which is made if it does not exist.
-        worker_name: the first part of the file's name; by default the host and the process.
+        worker_name: the first part of the file's name. Default: the host's name and the process's number.
         use_gzip: whether files are compressed.
     Returns: the function.
     Raises: RuntimeError, where the function is called, if the folder cannot be made.

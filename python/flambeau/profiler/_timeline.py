@@ -1,4 +1,4 @@
-"""A page with the timeline of a profile and its curve of memory: HTML and SVG in one file, no scripts."""
+"""A page with a profile's timeline and memory curve: one file of HTML and SVG, without scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flambeau.autograd._event_table import format_memory, format_time
 from flambeau.autograd._recorded import Recording
 
 _WIDTH, _ROW, _CURVE, _LEFT = 1600, 18, 120, 90  # pixels
-_LETTER = 6.5  # pixels of a character, on average
+_LETTER = 6.5  # average width of a character in pixels
 _COLOURS = {
     _recorded.OPERATOR: "#7fb2e5",
     _recorded.EVALUATION: "#f2c38f",

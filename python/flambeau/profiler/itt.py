@@ -1,4 +1,4 @@
-"""Ranges for Intel's VTune. Its library is not linked: the functions do nothing, as without a collector."""
+"""Ranges for Intel's VTune. Its library is not linked, so the functions do nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_available() -> bool:
 
 
 def range_push(msg: str) -> None:
-    """Do nothing: begin a range that nobody collects.
+    """Do nothing: no collector records the beginning of the range.
 
     Args:
         msg: the name of the range.
@@ -24,11 +24,11 @@ def range_push(msg: str) -> None:
 
 
 def range_pop() -> None:
-    """Do nothing: end the range that nobody collects."""
+    """Do nothing: no collector records the end of the range."""
 
 
 def mark(msg: str) -> None:
-    """Do nothing: note a point in time that nobody collects.
+    """Do nothing: no collector records the point in time.
 
     Args:
         msg: the name of the point.

@@ -53,21 +53,21 @@ def _parsed_activities(activities: Iterable[Any] | None) -> set[ProfilerActivity
 
 
 class _KinetoProfile:
-    """A profile that is started and stopped by hand, without steps.
+    """A profile without steps, which `start` and `stop` control.
 
     Args:
-        activities: what is recorded; work of the CPU by default.
+        activities: the kinds of work to record. Default: the CPU's.
         record_shapes: whether sizes and values of arguments are kept.
         profile_memory: whether memory that tensors allocate and release is recorded.
-        with_stack: whether functions of Python and calls of modules are recorded too.
+        with_stack: whether Python functions and calls of modules are recorded too.
         with_flops: whether floating-point operations are counted.
-        with_modules: accepted; calls of modules are recorded by `with_stack`.
+        with_modules: accepted; `with_stack` records calls of modules.
         experimental_config: accepted.
         execution_trace_observer: an `ExecutionTraceObserver`, which records as long as the profile does.
         acc_events: whether the events of earlier cycles are kept.
         custom_trace_id_callback: returns the name of a trace.
         post_processing_timeout_s: accepted.
-    Raises: AssertionError if there is no activity.
+    Raises: AssertionError if `activities` is empty.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class _KinetoProfile:
         self._metadata: dict[str, str] = {}
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self.prepare_trace()
         self.start_trace()
 
@@ -107,7 +107,7 @@ class _KinetoProfile:
         self.stop_trace()
 
     def prepare_trace(self) -> None:
-        """Make what `start_trace` needs."""
+        """Prepare for `start_trace`."""
         if self.profiler is None or not self.acc_events:
             if self.profiler is not None and not self.acc_events:
                 self._tell_cleared()
@@ -131,8 +131,8 @@ class _KinetoProfile:
         if not _cleared_events_told:
             _cleared_events_told = True
             warnings.warn(
-                "profile: each cycle starts with an empty list of events, so that only the last cycle is "
-                "reported; acc_events=True keeps all of them",
+                "profile: each cycle starts with an empty list of events, so the results contain only "
+                "the last cycle; acc_events=True keeps the events of all cycles",
                 stacklevel=4,
             )
 
@@ -144,7 +144,7 @@ class _KinetoProfile:
         return self.profiler
 
     def start_trace(self) -> None:
-        """Begin to record, after `prepare_trace`."""
+        """Start recording, after `prepare_trace`."""
         profiler, observer = self._made("starting trace"), self.execution_trace_observer
         profiler._keeps_results = observer is not None and observer.is_registered
         profiler._start_trace()
@@ -167,10 +167,10 @@ class _KinetoProfile:
         profiler.export_chrome_trace(path)
 
     def export_html(self, path: str) -> None:
-        """Write a page with the timeline and the curve of memory, which needs no other file.
+        """Write an HTML page with the timeline and the memory curve; it needs no other file.
 
         Args:
-            path: of the file, which is replaced.
+            path: the file; an existing file is replaced.
         """
         from flambeau.profiler._timeline import write_page
 
@@ -180,24 +180,24 @@ class _KinetoProfile:
             write_page(profiler._recording, path)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
-        """Write which blocks of memory lived when, and what the largest total consists of.
+        """Write the lifetimes of memory blocks, and the blocks that are alive at the peak.
 
-        A page (``.html``) draws bytes by category over time and each block as a band, marks the peak and
-        lists what was allocated then, by operator and, with `with_stack`, by callers. ``.raw.json.gz`` has a
-        row (time in ns, action, bytes, category) for each allocation (2) and release (4), and for each block
-        that parameters and optimizers had before (1, at time -1). Other names get times, and bytes by
-        category for each of them, compressed if the name ends in ``.gz``. Blocks that were allocated before
-        the profile are counted for as long as it lasts.
+        The end of `path` chooses the format. A page (``.html``) draws bytes by category over time and each
+        block as a band, marks the peak, and lists the blocks at the peak by operator and, with `with_stack`,
+        by callers. A file ``.raw.json.gz`` has a row (time in ns, action, bytes, category) for each
+        allocation (2) and release (4), and for each block that parameters and optimizers held before (1, at
+        time -1). Any other file has the times, and the bytes by category at each time; it is compressed if
+        its name ends in ``.gz``. Blocks that were allocated before the profile count until the profile ends.
 
         Categories are, by number: parameter, optimizer state, input, temporary, activation, gradient,
         autograd detail, unknown. Parameters, their gradients and the states of optimizers are those that
-        live when the profile ends. Other blocks that a backward pass allocates are autograd detail if a
-        backward pass releases them, otherwise gradients. Of the rest, a block is an activation if a backward
-        pass releases it, temporary if it is released elsewhere, and otherwise unknown. No block is an input.
+        exist when the profile ends. Other blocks that a backward pass allocates are autograd detail if a
+        backward pass releases them, otherwise gradients. Any other block is an activation if a backward pass
+        releases it, temporary if it is released elsewhere, and otherwise unknown. No block is an input.
 
         Args:
-            path: of the file, which is replaced.
-            device: "cpu", as memory of other devices is not recorded. Default: "cpu".
+            path: the file; an existing file is replaced.
+            device: "cpu", because memory of other devices is not recorded. Default: "cpu".
         Raises: ValueError if the profile was made without `profile_memory`, or for another device.
 
         Example:
@@ -221,7 +221,7 @@ class _KinetoProfile:
         self._made("exporting stacks").export_stacks(path, metric)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Pause recording, or go on; see `autograd.profiler.profile`."""
+        """Pause or resume recording; see `autograd.profiler.profile`."""
         self._made("toggling collection").toggle_collection_dynamic(enable, activities)
 
     def key_averages(
@@ -247,7 +247,7 @@ class _KinetoProfile:
         self._metadata[key] = json.loads(value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
-        """Add a value in JSON to every trace that begins later."""
+        """Add a value in JSON to every trace that starts later."""
         self.preset_metadata[key] = json.loads(value)
 
 
@@ -256,27 +256,27 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 class profile(_KinetoProfile):
-    """Context manager that records what the thread runs, in the steps that a schedule names.
+    """Context manager that records the operations of the thread, in the steps that a schedule chooses.
 
-    Operators, functions of the backward graph and ranges become events with times, and on demand with memory,
-    shapes, stacks and FLOPs. Other threads are not recorded.
+    Operators, functions of the backward graph and ranges become events with times and, on request, with
+    memory, shapes, stacks and FLOPs. Other threads are not recorded.
 
     Args:
-        activities: what is recorded; work of the CPU by default, other devices are ignored.
-        schedule: from the number of a step to a `ProfilerAction`; None records everything.
+        activities: the kinds of work to record. Default: the CPU's. Other devices are ignored.
+        schedule: maps the number of a step to a `ProfilerAction`; None records everything.
         on_trace_ready: called with the profile after each step `RECORD_AND_SAVE` and at the end.
         record_shapes: whether sizes and values of arguments are kept.
         profile_memory: whether memory that tensors allocate and release is recorded.
-        with_stack: whether functions of Python and calls of modules are recorded too.
+        with_stack: whether Python functions and calls of modules are recorded too.
         with_flops: whether floating-point operations are counted.
-        with_modules: accepted; calls of modules are recorded by `with_stack`.
+        with_modules: accepted; `with_stack` records calls of modules.
         experimental_config: accepted.
         execution_trace_observer: an `ExecutionTraceObserver`, which records as long as the profile does.
         acc_events: whether the events of earlier cycles are kept.
         use_cuda: accepted.
         custom_trace_id_callback: returns the name of a trace.
         post_processing_timeout_s: accepted.
-    Raises: AssertionError if there is no activity, or a method needs a trace that has not begun.
+    Raises: AssertionError if `activities` is empty, or if a method needs a trace that has not started.
 
     Example:
         >>> from flambeau.profiler import profile
@@ -333,18 +333,18 @@ class profile(_KinetoProfile):
         KinetoStepTracker.erase_step_count(PROFILER_STEP_NAME)
 
     def start(self) -> None:
-        """Begin the first step."""
+        """Start the first step."""
         KinetoStepTracker.init_step_count(PROFILER_STEP_NAME)
         self._change(ProfilerAction.NONE, self.current_action)
         self._begin_step()
 
     def stop(self) -> None:
-        """End the last step; call `on_trace_ready` if something was recorded."""
+        """End the last step; call `on_trace_ready` if a trace was recorded."""
         self._end_step()
         self._change(self.current_action, None)
 
     def step(self) -> None:
-        """End a step and begin the next one."""
+        """End a step and start the next one."""
         self._end_step()
         before = self.current_action
         self.step_num += 1
@@ -372,7 +372,7 @@ class profile(_KinetoProfile):
             self.step_rec_fn = None
 
     def _change(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
-        """Do what lies between two steps; `after` is None at the end."""
+        """Perform the transition between the actions of two steps; `after` is None at the end."""
         if before is ProfilerAction.RECORD_AND_SAVE or (before in _RECORDING and after is None):
             self.stop_trace()
             self._tell_ready()
@@ -391,7 +391,7 @@ class profile(_KinetoProfile):
             self._drop()
 
     def _drop(self) -> None:
-        """End recording without a trace: the schedule went on without one."""
+        """Discard the recording, because the schedule does not save it."""
         warnings.warn("Incorrect schedule: RECORD followed by NONE or WARMUP", stacklevel=4)
         self.stop_trace()
 
