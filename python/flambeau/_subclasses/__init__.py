@@ -1,4 +1,4 @@
-"""Tensors that stand for others: fake tensors have sizes, strides, a dtype and a device, but no memory."""
+"""Fake tensors, which have sizes, strides, a dtype and a device, but no memory."""
 
 from flambeau._subclasses.fake_tensor import (
     DynamicOutputShapeException,

@@ -1,4 +1,4 @@
-"""Fake tensors in the place of real ones: views of one storage stay views of one storage."""
+"""Conversion of real tensors to fake ones; tensors that share a storage also share it as fake tensors."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class _Memory:
-    """The storage of fake tensors that stands for a real storage.
+    """The fake counterpart of a real storage.
 
     Args:
-        real: the storage.
+        real: the real storage.
         base: a tensor without memory, as large as the storage.
     """
 
     def __init__(self, real: Any, base: Any) -> None:
         self.real, self.base = StorageWeakRef(real), base
-        self.first: Any = None  # a fake tensor, which lends its storage to the others
+        self.first: Any = None  # the first fake tensor; the others share its storage
 
 
 class FakeTensorConverter:
-    """Makes fake tensors of real ones, one for each, for as long as the real one lives.
+    """Makes one fake tensor for each real tensor, and keeps the pair for the lifetime of the real tensor.
 
     Args:
         copy_data: must be False.
@@ -60,11 +60,12 @@ class FakeTensorConverter:
         symbolic_context: Any = None,
         trace: bool = True,
     ) -> Any:
-        """Return the fake tensor that stands for a tensor.
+        """Return the fake counterpart of a tensor.
 
-        It keeps sizes, strides, dtype and device; whether it is a Parameter, a leaf and requires a gradient;
-        the gradient; and which tensors share memory or are views. A tensor of a class with
-        ``__tensor_flatten__`` keeps its class, and its parts become fake.
+        The fake tensor has the same sizes, strides, dtype and device, is a Parameter or a leaf if the tensor
+        is, and has the same ``requires_grad`` and a fake gradient. Fake tensors share memory and are views
+        where the real ones do and are. A tensor of a class with ``__tensor_flatten__`` keeps its class, and
+        its parts become fake.
 
         Args:
             fake_mode: the mode of the result.
@@ -75,7 +76,7 @@ class FakeTensorConverter:
             symbolic_context: accepted; has no effect.
             trace: accepted; has no effect.
         Raises: `UnsupportedFakeTensorException` for sparse and functional tensors, tensors of function
-            transforms, and classes that cannot be taken apart.
+            transforms, and wrapper classes without ``__tensor_flatten__``.
         """
         if shape_env is not None:
             raise ValueError(f"from_real_tensor: expected shape_env=None, got {shape_env!r}")
@@ -114,7 +115,7 @@ class FakeTensorConverter:
             return base.as_strided(t.size(), t.stride(), t.storage_offset())
 
     def _new(self, mode: FakeTensorMode, t: Any, constant: Any = None) -> Any:
-        """A leaf in the storage that stands for the tensor's."""
+        """Make a leaf in the fake counterpart of the tensor's storage."""
         memory = self._memory(t)
         with DisableTorchDispatch():
             place = (tuple(t.size()), t.stride(), t.storage_offset())
@@ -141,7 +142,7 @@ class FakeTensorConverter:
 
 
 def _extent(t: Any, storage: Any) -> int:
-    """The bytes of the storage; those that the tensor reaches, if the storage has no memory."""
+    """Return the bytes of the storage, or the bytes that the tensor spans if the storage has no memory."""
     places = zip(t.size(), t.stride(), strict=True)
     reach = 1 + t.storage_offset() + sum((n - 1) * s for n, s in places) if t.numel() else 0
     return max(storage.nbytes(), reach * t.element_size())

@@ -1,4 +1,4 @@
-"""What operators on fake tensors raise."""
+"""The exceptions of operators on fake tensors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class _OfOperator(RuntimeError):
         self.func = func
 
     def __reduce__(self) -> Any:
-        return RuntimeError, self.args  # overloads are not pickled
+        return RuntimeError, self.args  # overloads cannot be pickled
 
 
 class DataDependentOutputException(_OfOperator):
-    """An operator returns a number that it reads from the elements of a fake tensor.
+    """An operator would return a number that it reads from the elements of a fake tensor.
 
     Args:
         func: the overload.
@@ -39,7 +39,7 @@ class DynamicOutputShapeException(_OfOperator):
         func: the overload.
     """
 
-    _expected = "tensors whose elements tell the sizes of the result"
+    _expected = "tensors whose elements determine the sizes of the result"
 
 
 class UnsupportedOperatorException(_OfOperator):
@@ -57,10 +57,10 @@ class FakeTensorDeviceMismatchError(RuntimeError):
 
 
 class UnsupportedFakeTensorException(RuntimeError):
-    """No fake tensor can stand for a tensor, because of its layout or class.
+    """A tensor has no fake counterpart, because of its layout or class.
 
     Args:
-        reason: which tensor it is.
+        reason: a description of the tensor.
     """
 
     def __init__(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""One call of an operator on fake tensors: its shape rule runs on tensors without memory."""
+"""Calls of operators on fake tensors: the operator runs on their twins on "meta", which have no memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flambeau._subclasses._tensor import FakeTensor, with_index
 
 _META = flambeau.device("meta")
 _CPU = flambeau.device("cpu")
-# Constants of more elements are not computed with.
+# Operators compute with constants of at most this many elements.
 _MOST_CONSTANT = 1
 
 
@@ -27,7 +27,7 @@ def answer(mode: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Return the result of an operator on fake tensors.
 
     Args:
-        mode: the mode that answers.
+        mode: the mode of the result.
         func: the overload.
         args: its arguments by position.
         kwargs: its arguments by name.
@@ -37,10 +37,10 @@ def answer(mode: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 class Call:
-    """One call.
+    """One call of an operator.
 
     Args:
-        mode: the mode that answers.
+        mode: the mode of the result.
         func: the overload.
     """
 
@@ -50,7 +50,7 @@ class Call:
         self.mode, self.func = mode, func
         self.plan: Plan = plan_of(func)
         self.fakes: list[Any] = []
-        self.indices: list[Any] = []  # fake tensors that may be on the CPU whatever the device
+        self.indices: list[Any] = []  # fake tensors that may be on the CPU while others are on a device
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result."""
@@ -75,13 +75,13 @@ class Call:
                     self._follow(f)
         made = self._faked(result, device, self._source(args, kwargs))
         if isinstance(known, Tensor) and isinstance(made, FakeTensor):
-            if plan.written:  # the dispatcher counts no second write
+            if plan.written:  # otherwise the dispatcher does this after the constant is kept
                 flambeau.autograd.graph.increment_version(made)
             made._keep_constant(known)
         return made
 
     def run_plain(self, args: tuple[Any, ...]) -> Any:
-        """Return the result of a call like most: tensors on one device, of unknown elements, and numbers."""
+        """Return the result of a common call: only numbers, and tensors of unknown elements on one device."""
         mode, fakes, device, given = self.mode, self.fakes, None, []
         for a in args:
             kind = type(a)
@@ -112,7 +112,7 @@ class Call:
     # --- arguments --------------------------------------------------------------------------------
 
     def _elem(self, value: Any, is_index: bool = False) -> Any:
-        """Return a value with tensors without memory in the place of fake tensors, which are noted."""
+        """Return a value with fake tensors replaced by their twins; note the fake tensors."""
         kind = type(value)
         if kind is list or kind is tuple:
             return [self._elem(item, is_index) for item in value]
@@ -127,10 +127,10 @@ class Call:
         return fake._elem
 
     def _input(self, value: Any) -> Any:
-        if isinstance(value, FakeTensor):  # of a subclass
+        if isinstance(value, FakeTensor):  # an instance of a subclass
             return value
         if type(value) is Tensor and value.dim() == 0 and value.is_cpu and not value.requires_grad:
-            return self.mode._adopt(value.clone(), _CPU)  # composites make such tensors of numbers
+            return self.mode._adopt(value.clone(), _CPU)  # composites make such tensors from numbers
         if not self.mode.allow_non_fake_inputs:
             raise AssertionError(
                 f"{self.func}: expected fake tensors, got a {type(value).__name__} with memory: Please "
@@ -160,7 +160,7 @@ class Call:
         return self._common_device(first)
 
     def _common_device(self, first: Any) -> Any:
-        """The device of all tensors; CPU tensors of one number are accepted with any device."""
+        """Return the device of all tensors; CPU tensors of zero dimensions are accepted on any device."""
         found, is_number = first, _is_number(self.fakes[0])
         for f in self.fakes[1:]:
             device = f.device
@@ -178,7 +178,7 @@ class Call:
         return found
 
     def _source(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The fake tensor whose memory results share."""
+        """Return the fake tensor whose memory results share."""
         place = self.plan.source
         if place is None:
             return None
@@ -188,7 +188,7 @@ class Call:
     # --- results ----------------------------------------------------------------------------------
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the rule; what depends on elements is refused."""
+        """Run the operator on the twins; refuse results that depend on elements."""
         try:
             return self.func(*args, **kwargs)
         except NotImplementedError as error:
@@ -201,7 +201,7 @@ class Call:
             raise self.plan.refusal(self.func) from error
 
     def _computed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result for tensors whose elements are known; None for others, and for long results."""
+        """Return the result computed from constants; None if elements are unknown or the result is long."""
         constants = [f.constant for f in (*self.fakes, *self.indices)]
         if any(c is None for c in constants):
             return None
@@ -226,12 +226,12 @@ class Call:
         for f in self.indices:
             if f._elem is elem:
                 return f
-        if not elem.is_meta:  # of an operator that makes a table of numbers, on the CPU
+        if not elem.is_meta:  # the operator made a table of numbers on the CPU
             return self.mode._adopt(elem, elem.device)
         return self.mode._wrapped(elem, device, source, views if elem._is_view() else 0)
 
     def _follow(self, fake: Any) -> None:
-        """Give a fake tensor that was written the geometry, and the storage, that its twin has now."""
+        """Give a fake tensor the geometry and storage that its twin has after a write."""
         if not isinstance(fake, FakeTensor):
             fake = self.mode.from_tensor(fake)
         elem = fake._elem
@@ -248,10 +248,10 @@ class Call:
             source = fake
         fake.data = self.mode._wrapped(elem, fake.device, source)
 
-    # --- operators of programs --------------------------------------------------------------------
+    # --- operators that programs define -----------------------------------------------------------
 
     def _run_defined(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the function that `register_fake` has registered, on the fake tensors themselves."""
+        """Run the function that `register_fake` registered, on the fake tensors themselves."""
         from flambeau._arguments.schemas import bind
         from flambeau.library import _context
 
@@ -280,7 +280,7 @@ def _is_number(fake: Any) -> bool:
 
 
 def _constants(value: Any) -> Any:
-    if isinstance(value, Tensor):  # a write to a real tensor is lost
+    if isinstance(value, Tensor):  # a write changes only the copy
         return value.constant if isinstance(value, FakeTensor) else value.clone()
     if isinstance(value, dict):
         return {name: _constants(item) for name, item in value.items()}
@@ -290,5 +290,5 @@ def _constants(value: Any) -> Any:
 
 
 def _as(kind: Any, items: list[Any]) -> Any:
-    """A tuple of a class that operators return."""
+    """Return a tuple of the class that the operator returns."""
     return tuple(items) if kind is tuple else kind(items)

@@ -1,4 +1,4 @@
-"""What the mode of fake tensors knows of an overload: read once, from its schema and its tags."""
+"""Properties of overloads that fake tensor modes need; they are read once from the schema and the tags."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import flambeau
 from flambeau import Tag
 from flambeau._subclasses._errors import DataDependentOutputException, DynamicOutputShapeException
 
-# Operators after which a tensor may be in another storage.
+# Operators that may move a tensor to another storage.
 _CHANGES_STORAGE = frozenset({"set_", "_set_from_"})
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Facts of one overload.
+    """The properties of one overload.
 
     Args:
-        device: the place of the argument that names a device, or None.
-        source: the place of the argument whose memory results share, or None.
-        written: the names and places of the arguments that it writes to.
+        device: the index of the argument that specifies a device, or None.
+        source: the index of the argument whose memory results share, or None.
+        written: the indices and names of the arguments that it writes to.
         refusal: the error for results that depend on elements, or None.
-        indices: places of lists of indices, which may be on the CPU.
-        is_between_devices: whether it copies between devices: the result is on the first tensor's.
-        changes_storage: whether what it writes may come to lie in another storage.
-        is_repeatable: whether the elements of its result, or of its first argument, follow from those given.
+        indices: indices of the arguments that are lists of index tensors, which may be on the CPU.
+        is_between_devices: whether it copies between devices; the result is on the first tensor's device.
+        changes_storage: whether it may move an argument to another storage.
+        is_repeatable: whether its arguments determine the elements that it computes.
         operator: the operator that a program has defined, or None.
-        is_plain: whether nothing but the tensors by position must be replaced.
+        is_plain: whether only positional tensors must be replaced by their twins.
     """
 
     device: int | None
@@ -48,7 +48,7 @@ _plans: dict[Any, Plan] = {}
 
 
 def plan_of(func: Any) -> Plan:
-    """Return the facts of an overload."""
+    """Return the properties of an overload."""
     found = _plans.get(func)
     if found is None or (not func._entry and found.operator is not _defined(func)):
         found = _plans[func] = _read(func)
@@ -56,7 +56,7 @@ def plan_of(func: Any) -> Plan:
 
 
 def _defined(func: Any) -> Any:
-    """The operator that a program has defined under this name; None for those of specifications."""
+    """Return the operator that a program has defined under this name; None for flambeau's own operators."""
     if func._entry:
         return None
     return func._packet.custom().get(func._overloadname.replace("default", ""))
@@ -93,7 +93,7 @@ def _read(func: Any) -> Plan:
 
 
 def named_device(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the device that a call names, or None."""
+    """Return the device that a call specifies, or None."""
     if plan.device is None:
         return None
     given = args[plan.device] if plan.device < len(args) else kwargs.get("device")

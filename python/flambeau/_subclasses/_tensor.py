@@ -1,4 +1,4 @@
-"""The class of fake tensors, and the mode that answers for one."""
+"""The class of fake tensors, and queries about their modes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DATA: Any = vars(Tensor)["data"]
 
 
 def with_index(device: Any) -> Any:
-    """Return a device that tensors have: the first GPU for "cuda"."""
+    """Return a device with its index: that of the first GPU for "cuda"."""
     is_open = device.index is None and device.type == "cuda"
     return flambeau.device("cuda", 0) if is_open else device
 
@@ -27,16 +27,16 @@ def with_index(device: Any) -> Any:
 class FakeTensor(Tensor):
     """A tensor with sizes, strides, a dtype and a device, but no elements.
 
-    `FakeTensorMode` makes them. Operators give fake tensors, with the errors that real tensors would raise;
-    reading elements raises RuntimeError.
+    `FakeTensorMode` makes them. Operators return fake tensors and raise the errors that they would raise for
+    real tensors. Reading elements raises RuntimeError.
 
     Args:
-        fake_mode: the mode that answers for the tensor.
+        fake_mode: the mode of the tensor, which runs its operators.
         elem: a tensor on the device "meta", with the geometry and dtype.
         device: the device that the tensor claims; the device need not exist.
         constant: a tensor with the elements, if they are known.
         real_tensor: must be None.
-    Raises: AssertionError if `elem` is on another device than "meta".
+    Raises: AssertionError if `elem` is not on the device "meta".
 
     Example:
         >>> from flambeau._subclasses import FakeTensorMode
@@ -49,7 +49,7 @@ class FakeTensor(Tensor):
     fake_mode: Any
     _elem: Tensor
     _constant: tuple[Tensor, int] | None = None
-    _memory: Any = None  # what it shares with the other fake tensors of one real storage
+    _memory: Any = None  # the counterpart of a real storage, which all its fake tensors share
 
     @staticmethod
     def __new__(
@@ -71,14 +71,14 @@ class FakeTensor(Tensor):
 
     @property
     def constant(self) -> Tensor | None:
-        """A tensor with the elements, as long as they are known: None after a write."""
+        """A tensor with the elements, or None if they are not known, for example after a write."""
         if self._constant is None or self._constant[1] != self._version:
             return None
         return self._constant[0]
 
     @property
     def data(self) -> Any:
-        """The tensor without its history; assignment gives it the geometry of another fake tensor."""
+        """The tensor without its history; assigning a fake tensor takes over its geometry and storage."""
         return _DATA.__get__(self)
 
     @data.setter
@@ -93,13 +93,13 @@ class FakeTensor(Tensor):
     def __torch_dispatch__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Answer by the mode of the first fake tensor."""
+        """Run an operator in the mode of the first fake tensor."""
         mode = maybe_get_fake_mode([*args, *(kwargs or {}).values()])
         return NotImplemented if mode is None else mode.dispatch(func, types, args, kwargs)
 
     @staticmethod
     def from_tensor(t: Tensor, fake_mode: Any) -> FakeTensor:
-        """Return the fake tensor that stands for a tensor; as `FakeTensorMode.from_tensor`."""
+        """Return the fake counterpart of a tensor; see `FakeTensorMode.from_tensor`."""
         return fake_mode.from_tensor(t)
 
     def tolist(self) -> Any:
@@ -140,10 +140,10 @@ class FakeTensor(Tensor):
 def _rebuilt(
     size: Any, stride: Any, offset: int, dtype: Any, device: Any, requires_grad: bool, is_parameter: bool
 ) -> Any:
-    """What pickles call: a fake tensor of the mode in force."""
+    """Return a fake tensor of the active mode; pickles call this function."""
     mode = active_mode()
     if mode is None:
-        raise RuntimeError("FakeTensor: expected to be unpickled under a FakeTensorMode, got none in force")
+        raise RuntimeError("FakeTensor: expected to be unpickled under a FakeTensorMode, got no active mode")
     with _pop_mode_temporarily(KEY):
         reach = (
             1 + offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
@@ -154,12 +154,12 @@ def _rebuilt(
 
 
 def active_mode() -> Any:
-    """Return the mode that is in force in this thread, or None."""
+    """Return the mode that is active in this thread, or None."""
     return _C._get_dispatch_mode(KEY)
 
 
 def maybe_get_fake_mode(t: Any) -> Any:
-    """Return the mode of a fake tensor, or of the first in containers and classes of tensors; or None.
+    """Return the mode of a fake tensor, or of the first one inside containers and wrapper tensors; or None.
 
     Args:
         t: a tensor, or lists, tuples and dicts of them.

@@ -1,8 +1,8 @@
-"""Fake tensors: operators on them compute sizes, strides, dtypes and devices, and touch no elements.
+"""Fake tensors: operators on them compute sizes, strides, dtypes and devices, but no elements.
 
-A fake tensor consists of two tensors without memory. The tensor itself has the device that it claims, so
-that autocast, composites and programs read this device. The other one, on the device "meta", has the same
-geometry, and operators run on it by their shape rules.
+A fake tensor consists of two tensors without memory. The tensor itself reports the device that it claims, so
+that autocast, composites and programs see this device. The other tensor, its twin, has the same geometry on
+the device "meta"; operators run on the twin and compute only shapes.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ __all__ = [
 
 
 class _Entered(threading.local):
-    """The modes that were in force in this thread when others were entered."""
+    """The stack of modes that were active in this thread when another mode was entered."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []
 
 
 class FakeTensorMode(TorchDispatchMode):
-    """A region in which factories make fake tensors, and operators take only fake tensors.
+    """A region in which factories make fake tensors, and operators accept only fake tensors.
 
-    Modes nest: the innermost is in force. Operators on fake tensors also work outside of the region.
+    Modes nest; the innermost one is active. Operators on fake tensors also work outside the region.
 
     Args:
         allow_fallback_kernels: accepted; all operators have rules for tensors without memory.
@@ -120,7 +120,7 @@ class FakeTensorMode(TorchDispatchMode):
     def dispatch(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Return the result of an operator; NotImplemented if a class answers that the mode does not know.
+        """Return the result of an operator; NotImplemented if an argument's unknown class must handle it.
 
         Args:
             func: the overload.
@@ -142,15 +142,15 @@ class FakeTensorMode(TorchDispatchMode):
         symbolic_context: Any = None,
         trace: bool = True,
     ) -> Any:
-        """Return the fake tensor that stands for a tensor: the same one at each call.
+        """Return the fake counterpart of a tensor, the same one at each call.
 
         Args:
-            tensor: a real tensor; a fake one of this mode is returned as it is.
+            tensor: a real tensor; a fake tensor of this mode is returned unchanged.
             static_shapes: accepted; sizes are numbers.
             source: accepted; has no effect.
             symbolic_context: accepted; has no effect.
             trace: accepted; has no effect.
-        Raises: `UnsupportedFakeTensorException` for layouts and classes that fake tensors do not have,
+        Raises: `UnsupportedFakeTensorException` for layouts and classes that fake tensors do not support,
             AssertionError for a fake tensor of another mode.
         """
         if isinstance(tensor, FakeTensor):
@@ -168,7 +168,7 @@ class FakeTensorMode(TorchDispatchMode):
             elem: the tensor without memory.
             device: the device that the result claims.
             source: a fake tensor whose storage the result shares.
-            views: of how many views of `source` the result is one; 0 if it is none.
+            views: the number of views of `source` that the operator returns; 0 if the result is not a view.
         """
         place = elem.shape, elem.stride(), elem.storage_offset()
         if views and (elem.is_conj() or elem.is_neg()):  # C++ would resolve the wrapper's, without a twin
@@ -182,7 +182,7 @@ class FakeTensorMode(TorchDispatchMode):
         return made
 
     def _adopt(self, tensor: Any, device: Any) -> Any:
-        """Return the fake tensor of a tensor that was made of Python's data; it knows its elements."""
+        """Return the fake tensor of a tensor that was made from Python data; keep its elements."""
         with _pop_mode_temporarily(KEY):
             made = self._wrapped(flambeau.empty_like(tensor, device="meta"), with_index(device))
         made._keep_constant(tensor)
@@ -191,7 +191,7 @@ class FakeTensorMode(TorchDispatchMode):
 
 @contextmanager
 def unset_fake_temporarily() -> Iterator[Any]:
-    """A region without the mode of fake tensors; gives the mode that was in force, or None.
+    """A region without the active fake tensor mode; yields that mode, or None.
 
     Example:
         >>> from flambeau._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
@@ -229,7 +229,7 @@ class FakeCopyMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Return fakes of the tensors that copies create."""
+        """Return fake tensors for the tensors that copies make."""
         kwargs = kwargs or {}
         if func is Tensor.clone:
             return func(self.fake_mode.from_tensor(args[0]), **kwargs)
@@ -253,7 +253,7 @@ def deepcopy_to_fake_tensor(obj: Any, fake_mode: FakeTensorMode) -> Any:
 
 
 def snapshot(fake: Any) -> Any:
-    """Return a fake tensor with the present geometry and storage of another, and without its history."""
+    """Return a fake tensor with the present geometry and storage of another one, without its history."""
     with DisableTorchDispatch():
         return fake.fake_mode._wrapped(fake._elem.detach(), fake.device, fake)
 
