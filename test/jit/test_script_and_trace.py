@@ -235,7 +235,7 @@ def test_what_cannot_be_saved_says_why():
 
         return system.path
 
-    with pytest.raises(RuntimeError, match="Import cannot stand in a file"):
+    with pytest.raises(RuntimeError, match="Import is not allowed in a file"):
         fb.jit.save(imports, io.BytesIO())
     with pytest.raises(RuntimeError, match="ScriptModule"):
         fb.jit.save(nn.Linear(1, 1), io.BytesIO())

@@ -1,7 +1,7 @@
 """Programs whose code can be shown and saved: `script` and `trace`.
 
-A traced program is a graph of `flambeau.fx`. A scripted one keeps its Python source and runs it, so that
-control flow that depends on values is right. Nothing is compiled yet.
+A traced program is a graph of `flambeau.fx`. A scripted program keeps its Python source and runs it, so
+control flow that depends on values works. Neither is compiled yet.
 """
 
 from flambeau._surface.jit_internal import (

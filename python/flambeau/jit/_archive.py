@@ -1,7 +1,7 @@
-"""Programs as plain data: what files of `jit.save` hold.
+"""Programs as plain data, the contents of files that `jit.save` writes.
 
-A value is a pair of a kind and its content. Modules and sources stand in lists, and values refer to them by
-number, so that what is shared stays shared.
+A value is a pair of a kind and its content. Modules and sources are in lists, and values refer to them by
+number, so that shared objects stay shared.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Writer:
 
         if isinstance(value, types.ModuleType) and (path := window_of(value)) is not None:
             return ("window", path)
-        if isinstance(value, Window):  # of a program that was loaded
+        if isinstance(value, Window):  # a loaded program contains windows
             return ("window", value._path)
         if isinstance(value, flambeau.layout | flambeau.memory_format):
             return ("constant", str(value).rpartition(".")[2])
@@ -177,7 +177,7 @@ class Writer:
         return ("unit", self.class_unit(cls, {"forward", *exported(cls)}))
 
     def _attributes(self, module: Module) -> dict[str, Any]:
-        """Plain attributes, without those that cannot be saved: a program that uses one of these fails."""
+        """Return the plain attributes that can be saved; a loaded program that uses another one fails."""
         found = {}
         for name, value in module.__dict__.items():
             hooks = name.endswith("_hooks") or name.startswith(("_load_state", "_state_dict", "_is_full"))
@@ -230,7 +230,7 @@ _OF_GRAPHS = frozenset(
 
 
 def exported(cls: type) -> set[str]:
-    """Names of methods that are marked to be kept."""
+    """Return the names of methods that are marked as exported."""
     from flambeau._surface import jit_internal as marks
 
     names = [name for name in dir(cls) if callable(getattr(cls, name, None))]

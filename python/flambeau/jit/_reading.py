@@ -1,4 +1,4 @@
-"""Programs from plain data, the inverse of `_archive`."""
+"""Makes programs from plain data; the inverse of `_archive`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _bad(what: str) -> NotSupportedError:
 
 
 class Reader:
-    """Makes a program from plain data, and checks all of it."""
+    """Makes a program from plain data, all of which it checks."""
 
     def __init__(self, data: Any) -> None:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -62,7 +62,7 @@ class Reader:
     # --- values -------------------------------------------------------------------------------------
 
     def value(self, data: Any, nodes: list[Any] | None = None) -> Any:
-        """Make a value of its data; `nodes` are those of the graph that it stands in."""
+        """Make a value from its data; `nodes` are the nodes of the graph that contains the value."""
         if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], str):
             raise _bad("a value is not a pair")
         kind, content = data
@@ -129,7 +129,7 @@ class Reader:
         return found
 
     def _keep_source(self, member: Any, source: str) -> None:
-        """Let a class that was loaded be saved again."""
+        """Keep the source of a loaded class, so that it can be saved again."""
         import ast
 
         function = getattr(member, "fget", getattr(member, "__func__", member))
@@ -243,7 +243,7 @@ _RESERVED = frozenset(("forward", "training", "_parameters", "_buffers", "_modul
 
 
 def _layer(path: Any) -> type:
-    """A layer's class, by the path of its definition."""
+    """Return a layer's class, given the path of its definition."""
     home, _, name = str(path).rpartition(".")
     if home != "flambeau.nn" and not home.startswith("flambeau.nn."):
         raise _bad(f"{str(path)[:80]!r} is not a layer")

@@ -1,7 +1,7 @@
-"""Recording with example values: what `jit.trace` runs a program on.
+"""Recording with example values, for `jit.trace`.
 
-A `ValueProxy` is an fx Proxy that knows its value. Operators on it are recorded and computed. Where a program
-needs a number or an answer (`if`, `int()`, the length of a loop), it gets that of the example, as a constant.
+A `ValueProxy` is an fx Proxy with an example of its value. Operators on it are recorded and computed. Where a
+program needs a concrete value (`if`, `int()`, the length of a loop), it gets the example's, as a constant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flambeau.nn import Module
 class TracerWarning(Warning):
     """Category of the warning that a trace keeps a value of the example as a constant.
 
-    The program depends on the example in a way that a trace cannot record, such as a branch on an element.
+    The warning names a use that a trace cannot record, such as a branch on an element.
 
     Example:
         >>> import warnings
@@ -49,7 +49,7 @@ class ValueProxy(Proxy):
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """The class of the value, so that isinstance answers as without tracing."""
+        """The class of the value, so that isinstance returns the same as without tracing."""
         return type(self._value)
 
     def __repr__(self) -> str:
@@ -59,8 +59,8 @@ class ValueProxy(Proxy):
         value = self._value
         if isinstance(value, Tensor):
             warnings.warn(
-                f"jit.trace: the program asks for the value of {self.node.name}; the trace keeps that of "
-                "the example as a constant, and may not hold for other inputs",
+                f"jit.trace: the program uses the value of {self.node.name}; the trace keeps the "
+                "example's value as a constant, and may be wrong for other inputs",
                 TracerWarning,
                 stacklevel=4,
             )
@@ -103,7 +103,7 @@ class ValueProxy(Proxy):
         if k in ("node", "tracer"):
             raise AttributeError(k)
         value = self._value
-        found = getattr(value, k)  # raises as without tracing
+        found = getattr(value, k)  # raises the same error as without tracing
         if callable(found) and not isinstance(found, Tensor | Module):
             return _Method(self, k)
         if k in ("dtype", "device", "layout", "requires_grad", "is_leaf", "grad_fn", "names", "__dict__"):
@@ -149,7 +149,7 @@ class RecordingTracer(Tracer):
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
     ) -> tuple[Any, list[Any]]:
-        """Make a placeholder for each example; parameters without one keep their defaults."""
+        """Make a placeholder for each example; parameters without an example keep their defaults."""
         args, kwargs = self.given
         names = _names_of(root_fn, is_module, len(args))
         self.example = {**dict(zip(names, args, strict=True)), **kwargs}
@@ -159,12 +159,12 @@ class RecordingTracer(Tracer):
         return lambda: root_fn(*root, *positional, **{name: made[name] for name in kwargs}), []
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Layers of `flambeau.nn` without hooks are single nodes."""
+        """Whether a call is one node: for layers of `flambeau.nn` without hooks."""
         hooked = m._forward_hooks or m._forward_pre_hooks
         return super().is_leaf_module(m, module_qualified_name) and not hooked
 
     def proxy(self, node: Node) -> Proxy:
-        """Return a proxy that knows the node's value, which is computed."""
+        """Compute the node's value, and return a proxy with it."""
         if node not in self.values:
             with self._plain():
                 self.values[node] = self._computed(node)
@@ -180,7 +180,7 @@ class RecordingTracer(Tracer):
         return arg
 
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **options: Any) -> Any:
-        """Add a node; containers come apart at once, and answers are those of the example."""
+        """Add a node; unpack containers at once, and return numbers and bools of the example as they are."""
         made = super().create_proxy(kind, target, args, kwargs, *rest, **options)
         return made if kind == "get_attr" else self._shown(made)
 
@@ -219,7 +219,7 @@ class RecordingTracer(Tracer):
 
     @contextmanager
     def _plain(self) -> Iterator[None]:
-        """Let modules run as without tracing."""
+        """A region in which modules run as without tracing."""
         self._untraced += 1
         try:
             yield
@@ -238,7 +238,7 @@ class RecordingTracer(Tracer):
 
 
 def _names_of(function: Any, is_module: bool, count: int) -> list[str]:
-    """Names for the first arguments of a function."""
+    """Return names for the first `count` arguments of a function."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[int(is_module) :]
     except (TypeError, ValueError):  # written in C

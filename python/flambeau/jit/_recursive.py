@@ -1,4 +1,4 @@
-"""Modules inside of modules."""
+"""Scripting of modules and their submodules."""
 
 from __future__ import annotations
 

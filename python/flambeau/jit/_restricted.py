@@ -1,9 +1,9 @@
 """The restrictions on programs in files, which may only compute with tensors.
 
-Source from a file is parsed and checked before any of it runs: no imports, no names with two underscores, no
-attributes that lead to files, frames or memory. It sees a few builtins, and packages through windows that
-show operators, layers and numbers. The restrictions prevent accidents and simple attacks but are not a
-sandbox: load only files that you trust.
+Source from a file is parsed and checked before any of it runs. It may not contain imports, names with two
+underscores, or attributes that lead to files, frames or memory. It can use a few builtins, and packages
+through windows that expose operators, layers and numbers. The restrictions prevent accidents and simple
+attacks but are not a sandbox: load only files that you trust.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BUILTINS = (
     "RuntimeError StopIteration TypeError ValueError ZeroDivisionError NotImplemented Ellipsis"
 ).split()
 _TABLES = ("_functions", "_nn", "_linalg", "_special", "_fft")
-# Module -> the names that its window shows; None: all operators, layers and numbers.
+# Module -> the names that its window exposes; None: all operators, layers and numbers.
 _WINDOWS: dict[str, frozenset[str] | None] = {
     **{f"flambeau{path}": None for path in ("", ".nn", ".nn.functional", ".linalg", ".fft", ".special")},
     **{f"flambeau._C.{name}": None for name in _TABLES},
@@ -93,7 +93,7 @@ def require_path(path: Any) -> str:
 
 
 class Window:
-    """A module as programs in files see it."""
+    """The restricted view of a module that programs in files use."""
 
     def __init__(self, path: str) -> None:
         if path not in _WINDOWS:
@@ -129,7 +129,7 @@ def window_of(module: types.ModuleType) -> str | None:
 
 
 def resolve(path: str) -> Any:
-    """Return what is at a dotted path, as a program in a file sees it."""
+    """Return the object at a dotted path; modules are returned as windows."""
     home, _, name = path.rpartition(".")
     if home == "builtins" and name in ("getattr", "float", "int", "bool", "len"):
         return {"getattr": getattr}.get(name, getattr(builtins, name))
@@ -138,7 +138,7 @@ def resolve(path: str) -> Any:
 
 @functools.cache
 def _paths() -> dict[int, str]:
-    """Id of each object that windows show -> its path."""
+    """Return the path of each object that windows expose, by the object's id."""
     found: dict[int, str] = {}
     for path in _WINDOWS:
         for name, value in vars(module_at(path)).items():
@@ -151,7 +151,7 @@ def _paths() -> dict[int, str]:
 
 
 def path_of(obj: Any) -> str | None:
-    """Return the path under which programs in files see an object, or None if they do not."""
+    """Return the path under which windows expose an object, or None if they do not expose it."""
     if obj is getattr:
         return "builtins.getattr"
     return _paths().get(id(obj))
@@ -168,7 +168,7 @@ def check(tree: ast.AST) -> None:
     for node in ast.walk(tree):
         where = f"line {getattr(node, 'lineno', 1)}"
         if not isinstance(node, _NODES):
-            raise UnsupportedNodeError(f"jit: {type(node).__name__} cannot stand in a file, {where}")
+            raise UnsupportedNodeError(f"jit: {type(node).__name__} is not allowed in a file, {where}")
         if isinstance(node, ast.Attribute):
             require_name(node.attr, f"an attribute ({where})")
         elif isinstance(node, ast.Name):
@@ -180,9 +180,9 @@ def check(tree: ast.AST) -> None:
 
 
 def run(source: str, names: dict[str, Any]) -> Any:
-    """Check a definition, run it, and return what it defines.
+    """Check a definition, run it, and return the function or class that it defines.
 
-    Raises: UnsupportedNodeError for anything but one function, or a class of functions.
+    Raises: UnsupportedNodeError for source other than one function, or one class that has only functions.
     """
     try:
         tree = ast.parse(source)
@@ -199,7 +199,7 @@ def run(source: str, names: dict[str, Any]) -> Any:
         if isinstance(function, ast.Pass):
             continue
         if not isinstance(function, ast.FunctionDef):
-            raise UnsupportedNodeError("jit: a class in a file has methods alone")
+            raise UnsupportedNodeError("jit: a class in a file may contain only methods")
         _check_definition(function)
     names["__builtins__"] = safe_builtins()
     names["__name__"] = "__torch__"
@@ -208,7 +208,7 @@ def run(source: str, names: dict[str, Any]) -> Any:
 
 
 def _check_definition(function: ast.FunctionDef) -> None:
-    """Check that the definition of a function runs no code."""
+    """Check that the definition of a function, with its defaults and decorators, runs no code."""
     for decorator in function.decorator_list:
         if not (
             isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod", "property")
@@ -221,7 +221,7 @@ def _check_definition(function: ast.FunctionDef) -> None:
 
 
 def safe_builtins() -> dict[str, Any]:
-    """The builtins of programs in files."""
+    """Return the builtins that programs in files can use."""
     table: dict[str, Any] = {name: getattr(builtins, name) for name in _BUILTINS}
     guarded = {"getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr, "type": _type}
     plain = {"staticmethod": staticmethod, "classmethod": classmethod, "property": property}

@@ -45,7 +45,7 @@ def _traced(program: Any) -> Any:
 
 
 class answer:
-    """A property that an attribute of the program under the same name overrides."""
+    """A property that parameters, buffers and modules of the same name override."""
 
     def __init__(self, function: Any) -> None:
         self.function, self.__doc__ = function, function.__doc__
@@ -68,7 +68,7 @@ class _Shown:
     _source: str | None = None
 
     def _python(self) -> Any:
-        """The function that runs."""
+        """The Python function that calls run."""
         raise NotImplementedError
 
     def _as_graph(self) -> Any:
@@ -90,12 +90,12 @@ class _Shown:
 
     @answer
     def inlined_graph(self) -> Graph:
-        """The graph; calls of modules stay calls."""
+        """The graph; calls of modules are not inlined."""
         return self.graph
 
     @answer
     def code(self) -> str:
-        """The program as Python: generated from its graph, or, where there is none, as it was written."""
+        """The program as Python: generated from its graph, or the original source if it has no graph."""
         try:
             text: str = self._as_graph().code
             return text
@@ -111,16 +111,16 @@ class _Shown:
         try:
             return self._source or textwrap.dedent(inspect.getsource(inspect.unwrap(self._python())))
         except (OSError, TypeError):
-            return f"# {self._python()!r}: the source is not at hand"
+            return f"# {self._python()!r}: the source is not available"
 
     def save(self, f: Any, **kwargs: Any) -> None:
-        """Write to a file that `jit.load` reads; see `jit.save`, for the keyword _extra_files too."""
+        """Write the program to a file for `jit.load`; `jit.save` describes the keyword _extra_files."""
         from flambeau.jit._serialization import save
 
         save(self, f, **kwargs)
 
     def save_to_buffer(self, *args: Any, **kwargs: Any) -> bytes:
-        """Return the bytes of the file; the argument is `_extra_files`."""
+        """Return the contents of the file that `save` would write; the argument is `_extra_files`."""
         import io
 
         from flambeau.jit._serialization import save
@@ -183,7 +183,7 @@ class ScriptModule(_Shown, Module):
         return found(self, *args, **kwargs)
 
     def get_debug_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse: there is no executor whose state could be shown."""
+        """Raise an error: programs have no graph executor whose state could be shown."""
         raise RuntimeError(
             "get_debug_state: programs run as Python and have no graph executor; inspect the code instead"
         )
@@ -250,7 +250,7 @@ _OWN_NAMES = frozenset(name for cls in (_Shown, ScriptModule) for name in vars(c
 
 
 def _inside(function: Any) -> Any:
-    """A method whose calls count as scripted code."""
+    """Return a method during whose calls `is_scripting()` is True."""
 
     @functools.wraps(function)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -261,7 +261,7 @@ def _inside(function: Any) -> Any:
 
 
 def _as_python(function: Any) -> Any:
-    """A method that is ignored: plain Python."""
+    """Return an ignored method, which runs as plain Python."""
 
     @functools.wraps(function)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -280,7 +280,7 @@ def _refusing(name: str) -> Any:
 
 
 def scripted_class(cls: type) -> type:
-    """Return the class of scripted modules of a class."""
+    """Return the class of scripted modules for a class of modules."""
     if cls not in _classes:
         members: dict[str, Any] = {
             "__module__": cls.__module__,
@@ -305,7 +305,7 @@ def scripted_class(cls: type) -> type:
 
 
 def scripted_module(module: Module, memo: dict[int, Any]) -> Any:
-    """Return a scripted module with the same parameters and buffers; modules inside are scripted, too."""
+    """Return a scripted module with the same parameters and buffers; submodules are scripted too."""
     if isinstance(module, ScriptModule):
         return module
     if id(module) in memo:

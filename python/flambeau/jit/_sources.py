@@ -1,4 +1,4 @@
-"""Source of functions and classes, with the names that they need, for files."""
+"""Source of functions and classes, and the global names that it uses, for files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flambeau.nn import Module
 
 
 class _Plain(ast.NodeTransformer):
-    """Leaves annotations, documentation and our own decorators out."""
+    """Removes annotations, docstrings and flambeau's decorators."""
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         node.annotation = None
@@ -50,7 +50,7 @@ def definition_of(obj: Any) -> ast.FunctionDef:
         text = known or textwrap.dedent(inspect.getsource(function))
         tree = ast.parse(text)
     except (OSError, TypeError, SyntaxError) as error:
-        raise NotSupportedError(f"jit.save: the source of {function!r} is not at hand: {error}") from error
+        raise NotSupportedError(f"jit.save: the source of {function!r} is not available: {error}") from error
     found = tree.body[0]
     if not isinstance(found, ast.FunctionDef):
         raise NotSupportedError(f"jit.save: {function!r} must be defined with def to be saved")
@@ -58,7 +58,7 @@ def definition_of(obj: Any) -> ast.FunctionDef:
 
 
 def methods_of(cls: type, wanted: set[str]) -> dict[str, Any]:
-    """Return the methods and properties that a class defines itself and that `wanted` ones call."""
+    """Return the `wanted` methods that a class defines itself, and the methods and properties they use."""
     own = {name: found for name, found in vars(cls).items() if _function(found) is not None}
     chosen: dict[str, Any] = {}
     waiting = [name for name in own if name in wanted]
@@ -72,7 +72,7 @@ def methods_of(cls: type, wanted: set[str]) -> dict[str, Any]:
 
 
 def _function(member: Any) -> Any:
-    """The function behind a member of a class, or None."""
+    """Return the function of a method or property, or None."""
     if isinstance(member, property):
         member = member.fget
     if isinstance(member, staticmethod | classmethod):
@@ -81,12 +81,12 @@ def _function(member: Any) -> Any:
 
 
 def attributes_in(tree: ast.AST) -> set[str]:
-    """Names of all attributes that source reads."""
+    """Return the names of all attributes in a source."""
     return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def class_source(cls: type, wanted: set[str], bases: list[str]) -> tuple[str, list[Any]]:
-    """Return the source of a class, reduced to what `wanted` methods need, and its functions."""
+    """Return the source of a class, reduced to the members that `wanted` methods use, and its functions."""
     members = methods_of(cls, wanted)
     functions = [_function(member) for member in members.values()]
     body: list[Any] = [definition_of(function) for function in functions]
@@ -97,7 +97,7 @@ def class_source(cls: type, wanted: set[str], bases: list[str]) -> tuple[str, li
         body=body or [ast.Pass()],
         decorator_list=[],
     )
-    if "type_params" in ast.ClassDef._fields:  # since Python 3.12
+    if "type_params" in ast.ClassDef._fields:  # Python 3.12 and later
         made.__dict__["type_params"] = []
     return _checked(made), functions
 
@@ -117,7 +117,7 @@ def _checked(definition: Any) -> str:
 
 
 def free_names(source: str, function: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the global names that source uses, each with its value in the scope of the function."""
+    """Yield the global names that a source uses, each with its value in the scope of the function."""
     scope = {**getattr(function, "__globals__", {}), **_closure(function)}
     known = safe_builtins()
     for name in sorted(_globals_in(symtable.symtable(source, "<jit.save>", "exec"))):
@@ -145,5 +145,5 @@ def _closure(function: Any) -> dict[str, Any]:
 
 
 def is_own_class(cls: type) -> bool:
-    """Whether a class of modules is a program's, and not a layer of the package."""
+    """Whether a class of modules belongs to the program, not to the package."""
     return issubclass(cls, Module) and not home_of(cls).startswith("flambeau.")

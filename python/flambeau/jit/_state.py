@@ -1,4 +1,4 @@
-"""Whether `flambeau.jit` is switched on: PYTORCH_JIT=0 in the environment switches it off."""
+"""The switch of `flambeau.jit`: PYTORCH_JIT=0 in the environment switches it off."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class EnabledProxy:
-    """The switch; off, `script` and `trace` return what they are given."""
+    """The switch; while it is off, `script` and `trace` return their arguments unchanged."""
 
     def __init__(self) -> None:
         self.enabled = os.environ.get("PYTORCH_JIT", "1") not in ("0", "False", "false", "")
@@ -22,12 +22,12 @@ _script_classes: dict[Any, Any] = {}
 
 
 def enable() -> None:
-    """Switch on."""
+    """Switch `flambeau.jit` on."""
     _enabled.enabled = True
 
 
 def disable() -> None:
-    """Switch off."""
+    """Switch `flambeau.jit` off."""
     _enabled.enabled = False
 
 

@@ -1,4 +1,4 @@
-"""trace: a program recorded while it runs on examples."""
+"""trace: records a program while it runs on examples."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def _trace_methods(mod: Module, examples: dict[str, Any]) -> TopLevelTracedModul
         n: GraphModule(mod, r.graph, type(mod).__name__) for n, r in recorded.items() if n != "forward"
     }
     made.__dict__["_traced_methods"] = methods
-    for name in constants:  # the original stays as it was
+    for name in constants:  # removes the constants that tracing added to the original
         mod.__dict__.pop(name, None)
     return made
 
@@ -308,7 +308,7 @@ def _check(program: Any, made: Any, args: Any, kwargs: Any, tolerance: float) ->
             equal_nan=True,
         )
         if not same:
-            difference = "trace: the recorded program and the original give different values"
+            difference = "trace: the recorded program and the original return different values"
             raise TracingCheckError(None, f"{difference}: {b} instead of {a}")
 
 

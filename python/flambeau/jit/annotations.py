@@ -18,7 +18,7 @@ _ = (dict, list, Optional, tuple, Union)
 
 
 def is_function_or_method(the_callable: Any) -> bool:
-    """Whether an object is a function or a method of Python."""
+    """Whether an object is a Python function or method."""
     return inspect.isfunction(the_callable) or inspect.ismethod(the_callable)
 
 

@@ -1,15 +1,15 @@
-"""What reading source can raise."""
+"""The exceptions of reading and saving source."""
 
 from __future__ import annotations
 
 
 class NotSupportedError(RuntimeError):
-    """Source that cannot be saved."""
+    """Raised for source that cannot be saved or loaded."""
 
 
 class UnsupportedNodeError(NotSupportedError):
-    """A statement or expression that cannot be saved."""
+    """Raised for a statement or expression that cannot be saved or loaded."""
 
 
 class FrontendError(Exception):
-    """Source that cannot be read."""
+    """Raised for source that cannot be read."""
