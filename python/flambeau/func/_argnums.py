@@ -20,9 +20,9 @@ def _place(argnum: Any, count: int) -> int:
 
 
 def places(argnums: ArgNums, count: int) -> int | tuple[int, ...]:
-    """Return argnums counted from the front.
+    """Return argnums as non-negative numbers.
 
-    Raises: RuntimeError if they are not integers, outside of the arguments, repeated or none.
+    Raises: RuntimeError if they are not integers, out of range, repeated or empty.
     """
     if isinstance(argnums, int):
         return _place(argnums, count)
@@ -39,7 +39,7 @@ def places(argnums: ArgNums, count: int) -> int | tuple[int, ...]:
 
 
 def chosen(args: tuple[Any, ...], argnums: ArgNums) -> Any:
-    """Return the argument at argnums, or a tuple of those there."""
+    """Return the argument at `argnums`, or a tuple of arguments if `argnums` is a tuple."""
     where = places(argnums, len(args))
     return args[where] if isinstance(where, int) else tuple(args[i] for i in where)
 
@@ -47,7 +47,7 @@ def chosen(args: tuple[Any, ...], argnums: ArgNums) -> Any:
 def of_chosen(
     func: Callable[..., Any], args: tuple[Any, ...], argnums: ArgNums, kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return func as a function of the arguments at argnums only, and these arguments as a tuple."""
+    """Return `func` as a function of only the arguments at `argnums`, and these arguments as a tuple."""
     where = places(argnums, len(args))
     indices = (where,) if isinstance(where, int) else where
 

@@ -1,4 +1,4 @@
-"""Functional tensors outside of transforms, by the names that libraries use in `torch`."""
+"""Functional tensors outside transforms, under the names that libraries use in `torch`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_LAYER = 0
 
 
 def _to_functional_tensor(t: Tensor) -> Tensor:
-    """Return a functional tensor with the elements of `t`, which no write to it changes."""
+    """Return a functional tensor with the elements of `t`; writes to it do not change `t`."""
     if _C._is_functional(t):
         raise RuntimeError("_to_functional_tensor: expected an ordinary tensor, got a functional one")
     return _C._make_functional(t, _NO_LAYER)
@@ -34,13 +34,13 @@ def _enable_functionalization(*, reapply_views: bool = False) -> None:
     """Make the results of all operators of this thread functional tensors, also those of factories.
 
     Args:
-        reapply_views: whether views are views below, and not copies.
-    Raises: RuntimeError if it is on already.
+        reapply_views: whether operators that return views run as views below, instead of copies.
+    Raises: RuntimeError if functionalization is on already.
     """
     if _C._set_functionalization(True, not reapply_views):
         raise RuntimeError("_enable_functionalization: expected functionalization to be off, got on")
 
 
 def _disable_functionalization() -> None:
-    """End what `_enable_functionalization` began."""
+    """Switch functionalization of this thread off."""
     _C._set_functionalization(False, False)

@@ -1,4 +1,4 @@
-"""functionalize: a function with the same values and effects whose operators write to no memory."""
+"""functionalize: makes a function with the same values and effects whose operators write to no memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _KINDS = ("mutations", "mutations_and_views")
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """Return a function with the values and effects of `func`, whose operators write to no memory.
 
-    Inside, an operator that writes runs as its functional form, and views of what it wrote are computed
-    again. At the end, each argument that was written is copied back by one `copy_`. Modes and transforms
-    around the function see the functional operators and these copies.
+    An operator that writes to a tensor runs in its functional form, and views of the tensor are computed
+    again. At the end, one `copy_` updates each argument that was written to. Modes and transforms around the
+    function see the functional operators and these copies.
 
     Args:
         func: a function of tensors; arguments and results are trees.
@@ -57,14 +57,14 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
 
 class _Argument:
-    """An argument of the function, and what the function did to it."""
+    """An argument of the function, and the changes that the function made to it."""
 
     def __init__(self, given: Tensor, inside: Tensor) -> None:
         self._given, self._inside = given, inside
-        self._memory = inside.data  # an alias: in-place views of `inside` leave it as it is
+        self._memory = inside.data  # an alias, which in-place views of `inside` do not change
 
     def read(self, layer: Layer) -> None:
-        """Take the values, at the end of the layer."""
+        """Read the final values at the end of the layer."""
         inside, memory = self._inside, self._memory
         self._is_alias = _C._have_one_root(inside, memory)
         self._written = layer.take_off(memory)[0] if _C._was_written(memory) else None
@@ -72,7 +72,7 @@ class _Argument:
         self._is_turned = inside.shape != memory.shape or inside.stride() != memory.stride()
 
     def write(self) -> None:
-        """Do to the given tensor what the function did to the functional one."""
+        """Apply the changes of the functional tensor to the given tensor."""
         given, inside, memory = self._given, self._inside, self._memory
         if self._written is not None:
             given.copy_(self._written)
@@ -84,7 +84,7 @@ class _Argument:
 
 
 class _Results:
-    """Takes the layer's wrappers off; an argument that is returned as it is remains the same object."""
+    """Unwraps results; an argument that the function returns unchanged remains the same object."""
 
     def __init__(self, layer: Layer, inside: list[Any], given: list[Any]) -> None:
         self._layer = layer

@@ -24,7 +24,7 @@ def gradients(
     create_graph: bool = False,
     retain_graph: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of outputs, zero for an input on which none depends."""
+    """Return the gradients of outputs, with zeros for inputs that no output depends on."""
     given: list[Tensor | None] = [None] * len(outputs) if weights is None else list(weights)
     pairs = [(out, w) for out, w in zip(outputs, given, strict=True) if out.requires_grad]
     if not pairs:
@@ -42,7 +42,7 @@ def _scalar(output: Any) -> Tensor:
     if output.dim() != 0:
         raise RuntimeError(
             f"{_VALUE_API}: expected the function to return a scalar, got {output.dim()} "
-            "dimensions; vjp and jacrev are for others"
+            "dimensions; use vjp or jacrev for other outputs"
         )
     return output
 
@@ -76,8 +76,8 @@ def grad_and_value(
             output = _scalar(result)
             value, _ = layer.take_off(output)
             rest = checked_aux(aux, layer) if has_aux else None
-        # Now that the layer is gone, the pass works on the values behind its tensors: it is recorded only
-        # where the layers around it, or the caller, record.
+        # The layer is popped, so the pass works on the values inside its tensors. Operations of the pass are
+        # recorded only if an enclosing layer or the caller records.
         slopes = spec.unflatten(gradients([output], inputs, None, _C.is_grad_enabled()))
         return slopes, (value, rest) if has_aux else value
 
@@ -131,7 +131,7 @@ def _same_shapes(weights: list[Any], spec: TreeSpec, outputs: list[Tensor], out_
 
 
 def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, ...]:
-    """Return what `vjp` does."""
+    """Return the results of `vjp`."""
     with Layer("grad") as layer:
         tracked = layer.track(primals)
         inputs, spec = differentiable(tracked)
@@ -142,7 +142,7 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) ->
         primals_out = layer.unwrap(result)
         rest = (checked_aux(aux, layer),) if has_aux else ()
 
-    # The layer is popped: its wrappers count as plain tensors, and only its graph is left.
+    # The layer is popped, so its wrappers act as plain tensors; its graph still exists.
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         weights, weights_spec = tree_flatten(cotangents)
         _same_shapes(weights, weights_spec, outputs, out_spec)
@@ -174,6 +174,6 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
 def vjp_at(
     func: Callable[..., Any], args: tuple[Any, ...], argnums: ArgNums, has_aux: bool, kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Return what `vjp` does for the arguments at argnums, which it gives as a tuple."""
+    """Return the results of `vjp` for the arguments at `argnums`; ``vjp_fn`` returns a tuple."""
     partial, primals = of_chosen(func, args, argnums, kwargs)
     return vjp_of(partial, primals, has_aux)

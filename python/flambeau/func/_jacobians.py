@@ -1,4 +1,4 @@
-"""Whole Jacobians and Hessians: products with unit vectors, under vmap."""
+"""Jacobians and Hessians, computed as products with unit vectors under vmap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flambeau.utils._pytree import tree_flatten, tree_leaves
 
 
 def unit_vectors(like: list[Tensor], start: int, stop: int) -> list[Tensor]:
-    """Return rows start to stop of the identity over all elements of the tensors, split among them.
+    """Return rows start to stop of the identity over all elements of the tensors, split by tensor.
 
     Shape: of each tensor ``(*n)``: ``(stop - start, *n)``.
     """
@@ -24,7 +24,7 @@ def unit_vectors(like: list[Tensor], start: int, stop: int) -> list[Tensor]:
     for t in like:
         numel = t.numel()
         block = flambeau.zeros(stop - start, numel, dtype=t.dtype, device=t.device)
-        # Row r of the block has its one, if any, in column r + start - first.
+        # Row r of the block has its 1 in column r + start - first, if that column is in the block.
         offset = start - first
         if -(stop - start) < offset < numel:
             block.diagonal(offset).fill_(1)
@@ -48,7 +48,7 @@ def _ranges(count: int, chunk_size: int | None) -> Iterator[tuple[int, int]]:
 def _in_blocks(
     product: Callable[..., list[Tensor]], like: list[Tensor], chunk_size: int | None, randomness: str
 ) -> list[Tensor] | None:
-    """Apply `product` to all unit vectors: one tensor per result, of one row per vector; None: no vectors."""
+    """Apply `product` to all unit vectors; return one tensor per result, with one row per vector, or None."""
     count = sum(t.numel() for t in like)
     mapped = vmap(product, randomness=randomness)
     blocks = []
@@ -131,14 +131,14 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of another one by forward mode.
 
-    One batched forward pass computes all columns, so that it is faster than `func.jacrev` where there are
-    more outputs than inputs.
+    One batched forward pass computes all columns, so it is faster than `func.jacrev` for functions with more
+    outputs than inputs.
 
     Args:
         func: the function, from trees of real tensors to a tree of real tensors; with `has_aux` to a pair.
         argnums: the index of the positional argument to differentiate, or a tuple of indices.
         has_aux: whether `func` returns a pair; the new function then returns ``(jacobian, aux)``.
-        randomness: what random operators do: "error", "different" or "same"; see `func.vmap`.
+        randomness: the behaviour of random operators: "error", "different" or "same"; see `func.vmap`.
     Returns: the function; trees nest by outputs, then by arguments.
     Shape: ``(*m, *n)`` for an output ``(*m)`` and an argument ``(*n)``.
     Raises: RuntimeError (from the new function) for complex tensors or `argnums` out of range.
@@ -174,7 +174,7 @@ def jacfwd(
 
 
 def _split_columns(columns: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-    """Share the last dimension, one entry per element of all inputs, out among them."""
+    """Split the last dimension, which has one entry per element of all inputs, by input."""
     parts, first = [], 0
     for x in inputs:
         last = first + x.numel()

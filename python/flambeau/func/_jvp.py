@@ -16,7 +16,7 @@ _API = "jvp(f, primals, tangents)"
 
 
 def _checked(primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], Any]:
-    """The leaves of both, and their common tree."""
+    """Return the leaves of primals and tangents, and their common tree."""
     if not isinstance(primals, tuple):
         raise RuntimeError(
             f"{_API}: expected a tuple as primals, got {type(primals).__name__}; the call is f(*primals)"
@@ -35,7 +35,7 @@ def _checked(primals: Any, tangents: Any) -> tuple[list[Tensor], list[Tensor], A
 
 
 def _tangent_of(output: Tensor, layer: Layer, strict: bool) -> tuple[Tensor, Tensor]:
-    """The value of one output and its tangent; zeros where it depends on no input."""
+    """Return the value of one output and its tangent; zeros if it depends on no input."""
     primal, tangent = _C._unpack_dual(output)
     if tangent is None:
         if strict:
@@ -50,7 +50,7 @@ def _tangent_of(output: Tensor, layer: Layer, strict: bool) -> tuple[Tensor, Ten
 def jvp_of(
     func: Callable[..., Any], primals: Any, tangents: Any, strict: bool = False, has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """Return what `jvp` does."""
+    """Return the results of `jvp`."""
     flat, flat_tangents, spec = _checked(primals, tangents)
     with Layer("jvp") as layer:
         duals = [
@@ -75,8 +75,8 @@ def jvp(
     Args:
         func: the function, from trees of tensors to a tree of tensors; with `has_aux` to a pair of two trees.
         primals: a tuple of the arguments of `func`.
-        tangents: the vector: a tuple in the form of `primals`.
-        strict: whether an output that depends on no input is an error instead of giving zeros.
+        tangents: the vector, a tuple with the structure of `primals`.
+        strict: whether an output that depends on no input raises an error; otherwise its tangent is zero.
         has_aux: whether `func` returns a pair; a third result is then the auxiliary tree.
     Returns: ``(outputs, product)`` or ``(outputs, product, aux)``.
     Shape: the product has the shapes of the outputs.
@@ -109,14 +109,13 @@ def _check_tangents(tangents: tuple[Any, ...], primals: list[Tensor], spec: Any)
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return the outputs of a function and its derivative at the given arguments.
 
-    The derivative is a linear function of tangents.
-
-    `func` runs once: the derivative is evaluated from a record of its operations.
+    The derivative is a linear function of tangents. The function `func` runs once; the derivative is
+    evaluated from a record of its operations.
 
     Args:
         func: the function, from trees of tensors to a tree of tensors.
         *primals: the arguments at which it is linearized.
-    Returns: ``(outputs, jvp_fn)``; ``jvp_fn(*tangents)`` returns a tree in the form of the outputs.
+    Returns: ``(outputs, jvp_fn)``; ``jvp_fn(*tangents)`` returns a tree with the structure of the outputs.
     Shape: tangents have the shapes of the primals.
     Raises: RuntimeError if `func` returns anything but tensors, or tangents do not match the primals.
 

@@ -1,7 +1,7 @@
-"""Layers of transforms, and tensors wrapped for one of them.
+"""Layers of transforms, and tensors that are wrapped for a layer.
 
-A transform pushes a layer, wraps its tensors for it, runs the function, and takes the wrappers off. A
-wrapped tensor hides what the layer adds: a batch dimension (vmap), a graph (grad) or a tangent (jvp).
+A transform pushes a layer, wraps its tensors for the layer, runs the function, and unwraps the results. A
+wrapped tensor hides an addition of the layer: a batch dimension (vmap), a graph (grad) or a tangent (jvp).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def is_any_active() -> bool:
 
 
 class Layer:
-    """A block inside one layer.
+    """A context manager whose block runs inside a new layer.
 
     Args:
         kind: "vmap", "grad", "jvp" or "functionalize".
-        batch_size: what vmap maps over; -1 for the other kinds.
-        randomness: what random operators may do under vmap.
-        copies_views: whether views are copies below a layer that functionalizes.
+        batch_size: the size of the dimension that vmap maps over; -1 for the other kinds.
+        randomness: the behaviour of random operators under vmap.
+        copies_views: whether a layer that functionalizes runs views as copies.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Layer:
     ) -> None:
         self._arguments = (kind, batch_size, randomness, copies_views)
         self._mode = _MODES.get(kind, 0)
-        self.level = -1  # its number, once entered
+        self.level = -1  # the layer's number, once entered
 
     def __enter__(self) -> Self:
-        # Popping the layer puts the modes back.
+        # Popping the layer restores the modes.
         self.level = _C._push_layer(*self._arguments)
         _active.count += 1
         if self._mode:
@@ -71,12 +71,12 @@ class Layer:
         return found if type(found) is tuple else (t, None)
 
     def unwrap(self, tree: Any) -> Any:
-        """Take this layer's wrappers off all tensors of a tree."""
+        """Unwrap all tensors of a tree that belong to this layer."""
         return tree_map(lambda t: self.take_off(t)[0] if isinstance(t, Tensor) else t, tree)
 
 
 def batch_first(t: Tensor, layer: Layer, size: int, place: int = 0) -> Tensor:
-    """Take a vmap layer's wrapper off and put the batch dimension at a place; add one where there is none."""
+    """Unwrap a tensor of a vmap layer, with the batch dimension at `place`; expand tensors without one."""
     value, dim = layer.take_off(t)
     if dim is None:
         value, dim = value.unsqueeze(0).expand(size, *value.shape), 0
@@ -84,9 +84,9 @@ def batch_first(t: Tensor, layer: Layer, size: int, place: int = 0) -> Tensor:
 
 
 def differentiable(tree: Any) -> tuple[list[Tensor], TreeSpec]:
-    """Make the wrapped tensors of a tree leaves of their layer's graph; return them and the shape.
+    """Make the wrapped tensors of a tree leaves of their layer's graph; return them and the tree's spec.
 
-    Raises: ValueError for a leaf that is not a tensor, RuntimeError for one of integers.
+    Raises: ValueError for a leaf that is not a tensor, RuntimeError for a tensor of integers.
     """
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
@@ -97,9 +97,9 @@ def differentiable(tree: Any) -> tuple[list[Tensor], TreeSpec]:
 
 
 def only_tensors(leaves: list[Any], api: str) -> None:
-    """Check what a function returned.
+    """Check the outputs of a function.
 
-    Raises: RuntimeError if there is nothing, or something else than tensors.
+    Raises: RuntimeError if there are no outputs, or if one is not a tensor.
     """
     if not leaves:
         raise RuntimeError(f"{api}: expected outputs of the function, got an empty list")
@@ -109,9 +109,9 @@ def only_tensors(leaves: list[Any], api: str) -> None:
 
 
 def split_aux(result: Any, api: str) -> tuple[Any, Any]:
-    """Take apart what a function with ``has_aux=True`` returned.
+    """Split the result of a function with ``has_aux=True``.
 
-    Raises: RuntimeError unless it is a pair.
+    Raises: RuntimeError if the result is not a pair.
     """
     if not (isinstance(result, tuple) and len(result) == 2):
         got = type(result).__name__
@@ -120,9 +120,9 @@ def split_aux(result: Any, api: str) -> tuple[Any, Any]:
 
 
 def checked_aux(aux: Any, layer: Layer) -> Any:
-    """Unwrap what a function returned besides its output.
+    """Unwrap the auxiliary result of a function.
 
-    Raises: RuntimeError unless it is a tree of tensors.
+    Raises: RuntimeError if it is not a tree of tensors.
     """
     for leaf in tree_flatten(aux)[0]:
         if not isinstance(leaf, Tensor):
@@ -135,7 +135,7 @@ def checked_aux(aux: Any, layer: Layer) -> Any:
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """Return the tensor inside the wrapper of a transform, for inspection.
 
-    Outside of transforms it is the tensor itself.
+    Outside transforms the result is the tensor itself.
 
     Args:
         tensor: the tensor.

@@ -15,9 +15,9 @@ _ABSENT = object()
 
 
 def _one_dict(dicts: Any) -> dict[str, Tensor]:
-    """Join the dicts that were given.
+    """Merge the given dicts.
 
-    Raises: ValueError unless they are dicts that share no key.
+    Raises: ValueError if one is not a dict, or if two of them share a key.
     """
     if isinstance(dicts, dict):
         return dicts
@@ -35,7 +35,7 @@ def _one_dict(dicts: Any) -> dict[str, Tensor]:
 
 
 def _places(module: Module) -> dict[str, Tensor]:
-    """All parameters and buffers by name, tied ones under each of their names."""
+    """Return all parameters and buffers by name; tied ones appear under each of their names."""
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module._named_members("_buffers", "", True, False)),
@@ -43,9 +43,9 @@ def _places(module: Module) -> dict[str, Tensor]:
 
 
 def _with_ties(given: dict[str, Tensor], places: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give tied names what one of them was given.
+    """Set all tied names to the tensor that is given for one of them.
 
-    Raises: ValueError if two of them were given different tensors.
+    Raises: ValueError if tied names are given different tensors.
     """
     groups: dict[int, list[str]] = {}
     for name, tensor in places.items():
@@ -78,10 +78,10 @@ def _check_names(module: Module, given: dict[str, Tensor], places: dict[str, Ten
 
 @contextlib.contextmanager
 def _replaced(module: Module, values: dict[str, Tensor]) -> Iterator[None]:
-    """Put other tensors in the places of parameters and buffers, and these back at the end.
+    """Replace parameters and buffers by other tensors within the block, and restore them at the end.
 
-    A name that the module lacks is an attribute meanwhile. Values that the module replaced are in `values`
-    afterwards.
+    A name that the module lacks becomes an attribute within the block. If the module replaces a value,
+    `values` has the new one afterwards.
     """
     kept: list[tuple[str, dict[str, Any], str, Any]] = []
     try:
@@ -112,9 +112,9 @@ def reparametrized(
     strict: bool = False,
     stack_weights: bool = False,
 ) -> Iterator[None]:
-    """Put other tensors in the places of a module's own for a block; arguments as `functional_call`'s.
+    """Replace a module's tensors within the block; see `functional_call` for the arguments.
 
-    Values that the module replaced are in `parameters_and_buffers` afterwards.
+    If the module replaces a value, `parameters_and_buffers` has the new one afterwards.
     """
     places = _places(module)
     for value in parameters_and_buffers.values():
@@ -144,17 +144,17 @@ def functional_call(
 ) -> Any:
     """Call a module with other tensors in place of its parameters and buffers.
 
-    A buffer that the module replaces during the call is replaced in the dict that gave it. The module itself
-    is unchanged afterwards.
+    If the module replaces a buffer during the call, the dict that contained the buffer has the new one
+    afterwards. The module itself is unchanged afterwards.
 
     Args:
         module: the module.
         parameter_and_buffer_dicts: a dict of tensors by dotted name, or several of them.
-        args: the positional arguments: a tuple, or the only one.
+        args: a tuple of positional arguments, or a single positional argument.
         kwargs: the keyword arguments.
         tie_weights: whether a tensor given for one name replaces all names of the same parameter.
         strict: whether exactly the names of the module must be given.
-    Returns: what the module returns.
+    Returns: the result of the module.
     Raises: ValueError if dicts share a name or tied names get different tensors, TypeError for values that
         are not tensors, RuntimeError for names that `strict` does not allow.
 
@@ -216,7 +216,7 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
 def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Replace the running statistics of all batch normalization layers by the statistics of each batch.
 
-    Running statistics are shared by all examples, so that `vmap` over examples cannot update them.
+    All examples share the running statistics, so `vmap` over examples cannot update them.
 
     Args:
         root: the module, which is changed in place.

@@ -11,7 +11,7 @@ from flambeau._C import Tensor
 
 _WORD = re.compile(r"\s*(\.\.\.|\(|\)|[^\W\d]\w*|\d+)")
 Axes = list[list[str]]
-_REST = ["*"]  # an ellipsis without brackets: the other dimensions, one by one
+_REST = ["*"]  # an ellipsis outside brackets, which keeps the other dimensions separate
 
 
 def _words(side: str) -> list[str]:
@@ -29,7 +29,7 @@ def _words(side: str) -> list[str]:
 
 
 def _axes(side: str) -> Axes:
-    """Return the names of each dimension; one without parentheses has one, "1" and "()" have none."""
+    """Return a list of names per dimension: several in parentheses, one without, none for "1" and "()"."""
     axes: Axes = []
     is_inside = False
     for word in _words(side):
@@ -87,7 +87,7 @@ def _checked(pattern: str, lengths: dict[str, Any]) -> tuple[Axes, Axes]:
 
 
 def _sizes(axis: list[str], size: int, lengths: dict[str, int]) -> list[int]:
-    """Return the sizes of the names that one dimension is split into; at most one may be open."""
+    """Return the sizes of the names that a dimension is split into; at most one size may be omitted."""
     open_names = [name for name in axis if name not in lengths]
     known = math.prod(lengths[name] for name in axis if name in lengths)
     if len(open_names) > 1 or (not open_names and known != size) or (open_names and size % max(known, 1)):
@@ -102,10 +102,10 @@ def rearrange(
 
     Args:
         tensor: a tensor, or tensors of one shape, which are stacked along a first dimension.
-        pattern: names of dimensions before and after ``->``; brackets hold names that one dimension has
-            together, ``...`` stands for any number of dimensions, 1 and () for one of size 1.
-        axes_lengths: sizes of names, where a dimension is split.
-    Raises: ValueError for a pattern that cannot be read, or does not fit the shape.
+        pattern: names of dimensions before and after ``->``; names in parentheses share one dimension,
+            ``...`` matches any number of dimensions, 1 and () match a dimension of size 1.
+        axes_lengths: sizes of names, for dimensions that are split.
+    Raises: ValueError for an invalid pattern, or one that does not fit the shape.
 
     >>> import flambeau as fb
     >>> rearrange(fb.zeros(2, 3, 4), "a b (c d) -> (a d) b c", d=2).shape

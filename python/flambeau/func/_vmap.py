@@ -24,7 +24,7 @@ def _name(func: Callable[..., Any]) -> str:
 def _flat_in_dims(
     func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...], spec: TreeSpec
 ) -> list[int | None]:
-    """One mapped dimension or None per leaf of the arguments."""
+    """Return the mapped dimension, or None, of each leaf of the arguments."""
     if isinstance(in_dims, int) and args:
         return [in_dims] * spec.num_leaves
     call = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
@@ -45,7 +45,7 @@ def _flat_in_dims(
 
 
 def _in_dim(func: Callable[..., Any], in_dims: Any, arg: Any, dim: Any) -> int | None:
-    """Check one mapped dimension; count it from the front."""
+    """Check one mapped dimension, and return it as a non-negative number."""
     if dim is None:
         return None
     if isinstance(dim, int) and isinstance(arg, Tensor) and 0 <= dim < arg.dim():
@@ -77,7 +77,7 @@ def _batch_size(flat_args: list[Any], dims: list[int | None]) -> int:
 
 
 def _flat_out_dims(func: Callable[..., Any], out_dims: Any, outputs: Any, spec: TreeSpec) -> list[Any]:
-    """One place of the batch dimension, or None, per leaf of what the function returned."""
+    """Return the position of the batch dimension, or None, for each leaf of the outputs."""
     if isinstance(out_dims, int):
         return [out_dims] * spec.num_leaves
     if not all(dim is None or isinstance(dim, int) for dim in tree_leaves(out_dims)):
@@ -96,7 +96,7 @@ def _flat_out_dims(func: Callable[..., Any], out_dims: Any, outputs: Any, spec: 
 
 
 def _output(func: Callable[..., Any], output: Any, out_dim: int | None, layer: Layer, size: int) -> Any:
-    """Take the layer's wrapper off one output and put the batch dimension where it belongs."""
+    """Unwrap one output of the layer, and move its batch dimension to `out_dim`."""
     if not isinstance(output, Tensor):
         if out_dim is None:
             return output
@@ -123,7 +123,7 @@ def _run(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> tuple[list[Any], list[Any], TreeSpec]:
-    """Call the function on batched tensors: flat outputs, the places of their batch, their tree."""
+    """Call the function on batched tensors; return flat outputs, their batch dimensions and their tree."""
     size = _batch_size(flat_args, dims)
     with Layer("vmap", size, randomness) as layer:
         batched = [
@@ -138,7 +138,7 @@ def _run(
 
 
 def _chunks(flat_args: list[Any], dims: list[int | None], chunk_size: int) -> Iterator[list[Any]]:
-    """Slices of the mapped arguments, chunk_size examples at a time; the last may be shorter."""
+    """Yield slices of the mapped arguments with `chunk_size` examples each; the last may be shorter."""
     size = _batch_size(flat_args, dims)
     for start in range(0, size, chunk_size):
         length = min(chunk_size, size - start)
@@ -149,7 +149,7 @@ def _chunks(flat_args: list[Any], dims: list[int | None], chunk_size: int) -> It
 
 
 def _joined(parts: list[list[Any]], places: list[Any]) -> list[Any]:
-    """Put the outputs of chunks together; one without a batch is the first chunk's."""
+    """Concatenate the outputs of chunks; take an output without a batch from the first chunk."""
     return [
         column[0] if place is None or len(column) == 1 else flambeau.cat(column, place)
         for column, place in zip(zip(*parts, strict=True), places, strict=True)
@@ -159,7 +159,7 @@ def _joined(parts: list[list[Any]], places: list[Any]) -> list[Any]:
 def _in_chunks(
     func: Callable[..., Any], flat_args: list[Any], dims: list[int | None], chunk_size: int, *rest: Any
 ) -> tuple[list[Any], list[Any], TreeSpec]:
-    # The random numbers of one example serve all, in whatever chunk they are.
+    # All chunks must draw the same random numbers, as all examples do.
     state = flambeau.get_rng_state() if "same" in rest else None
     parts: list[list[Any]] = []
     places: list[Any] = []
@@ -185,11 +185,11 @@ def vmap(
     Args:
         func: the function, from tensors without the mapped dimension, in any containers, to such tensors.
         in_dims: the mapped dimension of each positional argument: one int, or a tree that is a prefix of the
-            arguments; None where an argument is shared by all entries. Keyword arguments are shared too.
-        out_dims: the place of the mapped dimension in each output; None for an output that does not have it.
-        randomness: what random operators do: "error" raises, "different" draws numbers for each entry, "same"
-            shares them.
-        chunk_size: the number of entries that are computed at once. None means all.
+            arguments; None for an argument that all entries share. Keyword arguments are shared too.
+        out_dims: the position of the mapped dimension in each output; None for an output without it.
+        randomness: the behaviour of random operators: "error" raises an error, "different" draws numbers for
+            each entry, "same" draws the same numbers for all entries.
+        chunk_size: the number of entries that are computed at once. None: all.
     Returns: the function, which takes the arguments of `func` with the mapped dimension.
     Shape: size B at `in_dims` of the mapped arguments, and at `out_dims` of the outputs.
     Raises: ValueError for a `chunk_size` below 1, and (from the new function) for dimensions that do not fit,
