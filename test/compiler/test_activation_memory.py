@@ -1,4 +1,4 @@
-"""What compiled graphs save for backward: the minimum cut, the budget, and what may not be repeated."""
+"""The values that compiled graphs save for backward: minimum cut, budget, operators that must not repeat."""
 
 import gc
 import itertools
@@ -19,7 +19,7 @@ AGAIN = "operators computed again"
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups and repeated operators of any size pay, so that small tensors test them."""
+    """Fuse groups and repeat operators of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     monkeypatch.setattr(cut, "_LEAST_ELEMENTS", 1)
     counters["fusion"].clear()
@@ -80,7 +80,7 @@ def test_less_is_saved_under_less_budget():
             compiled(leaf(8, 8), leaf(8, 8))
             sizes.append(saved_bytes(compiled(leaf(8, 8), leaf(8, 8))))
     assert sizes[0] > sizes[1] > sizes[2]
-    assert sizes[2] == 2 * 8 * 8 * 4  # the inputs alone
+    assert sizes[2] == 2 * 8 * 8 * 4  # only the inputs
 
 
 def test_without_a_solver_the_values_of_autograd_are_saved(monkeypatch):
@@ -109,7 +109,7 @@ def test_random_numbers_are_not_drawn_again(budget):
 
 
 @pytest.mark.parametrize("budget", [1.0, 0.0])
-def test_what_is_written_is_not_read_again(budget):
+def test_a_value_that_was_overwritten_is_not_read_again(budget):
     norm = nn.BatchNorm1d(6)
     other = nn.BatchNorm1d(6)
 
@@ -132,10 +132,10 @@ def test_what_is_written_is_not_read_again(budget):
 
 @pytest.mark.parametrize("budget", [1.0, 0.0])
 def test_writes_of_the_program_before_backward(budget):
-    """Writes that autograd allows are allowed; others are refused, not computed with."""
+    """Writes that autograd allows give right gradients; other writes raise an error."""
 
     def program(x, w):
-        hidden = x * 3  # saves nothing of x
+        hidden = x * 3  # does not save x
         return F.gelu(hidden @ w).sum() + hidden.sigmoid().sum(), hidden.detach() * 2
 
     with config.patch(activation_memory_budget=budget):
@@ -218,7 +218,7 @@ def test_peak_of_a_training_step(act, monkeypatch):
     assert peak(lambda: step(compiled)) < 0.9 * peak(lambda: step(module))
 
 
-# --- the cut against every choice -------------------------------------------------------------------
+# --- the cut against all choices of saved values ----------------------------------------------------
 
 
 def random_graph(rng, count):
@@ -243,7 +243,7 @@ def random_graph(rng, count):
 
 
 def is_enough(forward, kept, again):
-    """Whether what backward reads follows from saved values through operators that may be repeated."""
+    """Whether repeatable operators can compute all values that backward reads from the kept ones."""
     kept = set(kept)
 
     def follows(node):

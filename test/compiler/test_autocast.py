@@ -1,4 +1,4 @@
-"""Autocast in compiled programs: dtypes, values and gradients of the plain program, and of PyTorch."""
+"""Autocast in compiled programs: dtypes, values and gradients equal the plain program's and PyTorch's."""
 
 import threading
 
@@ -14,7 +14,7 @@ LOWER = (fb.bfloat16, fb.float16)
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups of any size pay, so that small tensors test them."""
+    """Fuse groups of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     counters["fusion"].clear()
 
@@ -141,7 +141,7 @@ def test_region_around_the_call_is_guarded():
 
 
 def test_composites_cast_once():
-    def program(x, w, b):  # the parts of layer_norm and of the loss must not be cast by themselves
+    def program(x, w, b):  # operators inside layer_norm and the loss must not be cast separately
         y = F.layer_norm(F.linear(x, w) * 2 + 1, (4,), b, b)
         return F.cross_entropy(y * 3 + 1, fb.tensor([0, 1, 2, 3])), y
 
@@ -154,7 +154,7 @@ def test_composites_cast_once():
             assert_same(one, other, exact=True)
 
 
-def test_backward_inside_of_a_region():
+def test_backward_inside_a_region():
     compiled = fb.compile(step)
     for _ in range(2):
         ours, theirs = leaves(fb, (4, 4), (4, 4)), leaves(fb, (4, 4), (4, 4))
@@ -177,7 +177,7 @@ def test_inputs_that_are_computed():
             assert_same(one, other)
 
 
-def test_graph_that_ends_inside_of_a_region():
+def test_graph_that_ends_inside_a_region():
     def program(x, w):
         y = (x @ w) * 2 + 1
         with fb.autocast("cpu", dtype=fb.bfloat16):
@@ -202,7 +202,7 @@ def test_graph_that_ends_inside_of_a_region():
     assert counters["fusion"]["groups"] > 0
 
 
-def test_graph_that_ends_inside_of_no_grad_keeps_earlier_gradients():
+def test_graph_that_ends_inside_no_grad_keeps_earlier_gradients():
     def program(x):
         y = (x * 2 + 1).sigmoid()
         with fb.no_grad():
@@ -266,7 +266,7 @@ def test_many_sizes():
             assert_same(one, other, exact=True)
 
 
-def test_threads_have_states_of_their_own():
+def test_each_thread_has_its_own_autocast_state():
     compiled = fb.compile(step)
     x, w = leaves(fb, (8, 8), (8, 8), grad=False)
     plain = step(x, w)

@@ -1,4 +1,4 @@
-"""Programs over many parts of the package: the default backend changes no result, gradient or state."""
+"""Programs that use many parts of the package: the default backend changes no result, gradient or state."""
 
 import copy
 
@@ -13,7 +13,7 @@ nn, func = fb.nn, fb.func
 
 
 class Cubed(fb.autograd.Function):
-    """A function whose gradient is its own affair."""
+    """A function that defines its own gradient."""
 
     @staticmethod
     def forward(ctx, x):
@@ -87,7 +87,7 @@ def layers():
 
 
 def runs(function, modules, requires_grad):
-    """Result, gradients and state of three calls."""
+    """Return result, gradients and state of three calls."""
     found = []
     for seed in range(3):
         fb.manual_seed(seed)
@@ -109,7 +109,7 @@ def close(a, b):
 
 @pytest.mark.parametrize("requires_grad", [False, True], ids=["plain", "grad"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_do_the_same(name, requires_grad, monkeypatch):
+def test_programs_give_the_same_results(name, requires_grad, monkeypatch):
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     function = PROGRAMS[name]
     expected = runs(function, layers(), requires_grad)
@@ -123,7 +123,7 @@ def test_programs_do_the_same(name, requires_grad, monkeypatch):
 
 
 def test_results_that_nothing_reads_give_no_gradient(monkeypatch):
-    """Parameters that only such results depend on have None as gradient, as in eager mode, not zeros."""
+    """Parameters that only unused results depend on have None as gradient, as in eager mode, not zeros."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
 
     def function(a, b, c):

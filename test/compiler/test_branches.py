@@ -1,4 +1,4 @@
-"""`cond` in compiled functions: one node with both branches, or an end of the graph with the same result."""
+"""`cond` in compiled functions: one node with both branches, or a graph break with the same result."""
 
 import threading
 

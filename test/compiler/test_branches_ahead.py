@@ -1,4 +1,4 @@
-"""`cond` in compiled graphs: forward and backward of both branches, against the plain program and PyTorch."""
+"""`cond` in compiled graphs: both branches, forward and backward, against the plain program and PyTorch."""
 
 import flambeau as fb
 import pytest
@@ -10,7 +10,7 @@ from oracle import pytorch
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups of any size pay, so that small tensors test them."""
+    """Fuse groups of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     counters["fusion"].clear()
     yield
@@ -70,7 +70,7 @@ def gradients(function, inputs, shift):
 def assert_as(found, expected):
     assert fb.allclose(found[0], expected[0], rtol=1e-5, atol=1e-6, equal_nan=True)
     for one, other in zip(found[1], expected[1], strict=True):
-        if one is None or other is None:  # only the branch that did not run reads it
+        if one is None or other is None:  # only the branch that did not run reads the tensor
             assert (one is None or not one.any()) and (other is None or not other.any())
         else:
             assert fb.allclose(one, other, rtol=1e-5, atol=1e-5, equal_nan=True)
@@ -150,7 +150,7 @@ def test_special_numbers_empty_and_zero_dim():
             assert_as(gradients(compiled, [x, w], 0.0), gradients(program, [x, w], 0.0))
 
 
-def test_conditions_that_are_no_condition():
+def test_conditions_of_several_elements():
     compiled = fb.compile(lambda x: cond(x, fb.sin, fb.cos, (x,)) * 2)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="cond: expected a condition of one element"):

@@ -83,7 +83,7 @@ def test_errors_leave_no_call_open():
     assert not _C._is_in_compiled()
 
 
-def test_calls_inside_of_compiled_calls_run_as_they_are():
+def test_calls_inside_compiled_calls_run_uncompiled():
     inner_backend, inside = Recorder(), []
 
     @fb.compiler.disable

@@ -1,4 +1,4 @@
-"""`checkpoint` in compiled functions: computed again in backward, with the same random numbers."""
+"""`checkpoint` in compiled functions: backward computes again, with the same random numbers."""
 
 import contextlib
 
@@ -17,7 +17,7 @@ BACKENDS = pytest.mark.parametrize("backend", ["eager", "inductor"])
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups of any size pay, so that small tensors test them."""
+    """Fuse groups of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     counters["fusion"].clear()
     yield
@@ -25,7 +25,7 @@ def small_groups(monkeypatch):
 
 
 def blocks(lib):
-    """Two checkpoints: with a closure, keyword arguments and several results, and one inside another."""
+    """Two programs: a checkpoint with closure, keyword arguments and several results; and a nested one."""
     from_library = checkpoint if lib is fb else lib.utils.checkpoint.checkpoint
 
     def program(x, w):
@@ -105,7 +105,7 @@ def test_random_numbers_are_drawn_again(backend, preserve):
 
 
 def test_backward_computes_again():
-    """Nothing between the operands and the results of a checkpoint is alive between forward and backward."""
+    """Intermediate tensors of a checkpoint are not alive between forward and backward."""
     size = 1 << 20
 
     def use(x):
@@ -162,7 +162,7 @@ OTHERS = {
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", OTHERS)
-def test_calls_that_are_no_graph_run_as_they_are(name):
+def test_calls_that_cannot_be_recorded_run_uncompiled(name):
     compiled = fb.compile(OTHERS[name], backend="eager")
     for _ in range(3):
         found = []

@@ -21,7 +21,7 @@ BACKENDS = pytest.mark.parametrize("backend", ["eager", "inductor"])
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups of any size pay, so that small tensors test them."""
+    """Fuse groups of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     counters["fusion"].clear()
     yield
@@ -39,7 +39,7 @@ def causal(b, h, q, kv):
 
 
 def outcome(function, *arguments):
-    """Results and gradients of the tensors among the arguments."""
+    """Return the results, and the gradients of the tensors among the arguments."""
     leaves = [a for a in arguments if isinstance(a, fb.Tensor) and a.requires_grad]
     found = function(*arguments)
     results = [t for t in fb.utils._pytree.tree_leaves(found) if isinstance(t, fb.Tensor)]
@@ -49,7 +49,7 @@ def outcome(function, *arguments):
 
 
 def agree(function, *arguments, backend="inductor"):
-    """Compile in one graph; results and gradients are those of the plain function, at each of three calls."""
+    """Compile in one graph; compare results and gradients of three calls with the plain function's."""
     compiled = fb.compile(function, backend=backend, fullgraph=True)
     expected = outcome(function, *arguments)
     for _ in range(3):
@@ -149,7 +149,7 @@ def test_the_node_and_its_subgraphs():
     assert fb.equal(graph.forward(*inputs)[0], program(q, k, v))
 
 
-def test_masks_that_differ_are_recorded_or_read_anew():
+def test_masks_that_differ_are_recorded_or_read_again():
     q, k, v = parts(length=8)
 
     def program(q, k, v, mask):
@@ -175,7 +175,7 @@ def test_closures_that_change():
         return flex_attention(q * 2, k, v, lambda s, b, h, i, j: s * rate)
 
     compiled = fb.compile(program, fullgraph=True)
-    for rate in (1.0, 2.0, 2.0, 1.0):  # noqa: B007  (the closure reads it)
+    for rate in (1.0, 2.0, 2.0, 1.0):  # noqa: B007  (the closure reads `rate`)
         assert fb.allclose(compiled(q, k, v), program(q, k, v))
 
 
@@ -189,7 +189,7 @@ def test_masks_of_masks_and_no_mask():
             assert fb.allclose(compiled(q, k, v), expected)
 
 
-def test_functions_that_no_graph_holds_end_it():
+def test_functions_that_cannot_be_recorded_end_the_graph():
     q, k, v = parts()
     seen = []
 
@@ -289,7 +289,7 @@ def test_tables_by_position_and_conditions_on_operands():
     agree(program, q, k, v, table, reach)
 
 
-def test_gradients_that_are_not_wanted():
+def test_inputs_without_gradients():
     q, k, v = parts()
     for frozen in ((q,), (q, k), (v,), (k, v)):
         given = [t.detach() if any(t is f for f in frozen) else t for t in (q, k, v)]
@@ -330,7 +330,7 @@ def test_modules_with_parameters_and_masks():
             module.bias.add_(1)
 
 
-def test_writes_to_what_backward_needs_are_found():
+def test_writes_to_saved_tensors_are_detected():
     q, k, v = parts()
 
     def program(q, k, v):

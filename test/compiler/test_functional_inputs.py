@@ -8,7 +8,7 @@ def six_times(x):
 
 
 def test_functional_tensors_run_as_captured():
-    """Their values are replaced by writes, so a graph of theirs must not be recorded for plain tensors."""
+    """A write replaces the value of a functional tensor, so its graph does not fit plain tensors."""
     compiled = fb.compile(six_times)
     for _ in range(2):
         x = fb.ones(5000)

@@ -1,4 +1,4 @@
-"""The default backend: compiled programs and their gradients against the same programs run as they are."""
+"""The default backend: compiled programs and their gradients against the same programs uncompiled."""
 
 import copy
 
@@ -16,7 +16,7 @@ nn = fb.nn
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups of any size pay, so that small tensors test them."""
+    """Fuse groups of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     counters["fusion"].clear()
 
@@ -28,7 +28,7 @@ def copies(values):
 
 
 def gradients(result, inputs):
-    """Gradients of all tensors with respect to the inputs, weighted unlike each other."""
+    """Return gradients of all tensors, with different weights, with respect to the inputs."""
     total = sum((r * fb.arange(r.numel()).view_as(r).cos()).sum() for r in result if r.requires_grad)
     leaves = [v for v in inputs if isinstance(v, fb.Tensor) and v.requires_grad]
     return (
@@ -37,7 +37,7 @@ def gradients(result, inputs):
 
 
 def check(function, *inputs, groups=None, calls=2):
-    """Compare results bit for bit and gradients closely; returns how many groups were made."""
+    """Compare results bit for bit and gradients within a tolerance; return how many groups were made."""
     compiled = fb.compile(function)
     for seed in range(calls):
         ours, theirs = copies(inputs), copies(inputs)
@@ -53,7 +53,7 @@ def check(function, *inputs, groups=None, calls=2):
         for x, y in zip(gradients(one, ours), gradients(two, theirs), strict=True):
             assert (x is None) == (y is None)
             assert x is None or fb.allclose(x, y, rtol=1e-5, atol=1e-6, equal_nan=True)
-        for x, y in zip(ours, theirs, strict=True):  # what the program wrote to
+        for x, y in zip(ours, theirs, strict=True):  # the program may have written to inputs
             assert not isinstance(x, fb.Tensor) or fb.equal(x.detach(), y.detach())
     made = counters["fusion"]["groups"]
     assert groups is None or made == groups, dict(counters["fusion"])
@@ -147,7 +147,7 @@ def test_views_of_inputs_and_of_results_keep_their_memory():
         x.fill_(1)
 
 
-def test_equal_results_have_memory_of_their_own():
+def test_equal_results_have_separate_memory():
     def f(x):
         a, b = x.clone(), x.clone()
         c, d = x * 2 + 1, x * 2 + 1
@@ -174,7 +174,7 @@ def test_a_write_between_two_aliases_is_seen():
     assert fb.equal(x, fb.zeros(4))
 
 
-def test_training_goes_the_same_way():
+def test_training_gives_the_same_values():
     fb.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 3))
     twin = copy.deepcopy(model)
@@ -192,7 +192,7 @@ def test_training_goes_the_same_way():
     assert counters["fusion"]["groups"] > 0
 
 
-def test_another_size_is_computed_anew():
+def test_another_size_gives_its_own_result():
     compiled = fb.compile(lambda x: (x * 2 + 1).relu())
     for n in (3, 5, 3, 7):
         assert compiled(fb.arange(n) * 1.0).tolist() == [i * 2 + 1 for i in range(n)]
@@ -222,7 +222,7 @@ def test_hooks_and_unused_gradients():
     assert len(seen) == 1 and y.grad is None and fb.equal(seen[0], x.grad)
 
 
-def test_division_by_zero_raises_as_it_does_plainly():
+def test_division_by_zero_raises_the_plain_error():
     compiled = fb.compile(lambda x: (x + 1) // x * 2)
     assert compiled(fb.tensor([1, 2])).tolist() == [4, 2]
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
@@ -230,7 +230,7 @@ def test_division_by_zero_raises_as_it_does_plainly():
     assert compiled(fb.tensor([1, 2])).tolist() == [4, 2]
 
 
-def test_a_function_without_groups_runs_as_it_is():
+def test_a_function_without_groups_runs_uncompiled():
     calls = []
 
     def f(x):
@@ -266,7 +266,7 @@ def test_reasons_are_counted():
 # --- FLAMBEAU_VERIFY ------------------------------------------------------------------------------------
 
 
-def test_verified_programs_run_as_they_do_else(monkeypatch):
+def test_verification_changes_no_result(monkeypatch):
     monkeypatch.setenv("FLAMBEAU_VERIFY", "1")
     check(lambda x, y: F.dropout(x.sin() * 2 + y, 0.5) * y, t(4, 5), t(5))
 
@@ -302,7 +302,7 @@ def test_differences_are_reported(what, monkeypatch):
         compiled(x)
 
 
-def test_an_exception_of_the_program_is_its_own(monkeypatch):
+def test_exceptions_of_the_program_propagate(monkeypatch):
     monkeypatch.setenv("FLAMBEAU_VERIFY", "1")
     compiled = fb.compile(lambda x: (x + 1) // x * 2)
     compiled(fb.tensor([1, 2]))
@@ -310,7 +310,7 @@ def test_an_exception_of_the_program_is_its_own(monkeypatch):
         compiled(fb.tensor([1, 0]))
 
 
-# --- memory orders and places ---------------------------------------------------------------------------
+# --- memory orders and storage offsets ------------------------------------------------------------------
 
 GRADIENTS = {
     "expanded": lambda y: fb.ones(1, 1).expand(y.size()),
@@ -335,7 +335,7 @@ def test_gradients_in_any_memory_order(name):
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
-def test_the_place_of_a_tensor_in_memory_is_read_anew(backend):
+def test_the_storage_offset_is_read_at_each_call(backend):
     base = fb.arange(20.0)
 
     def f(x):
@@ -354,7 +354,7 @@ def test_the_place_of_a_tensor_in_memory_is_read_anew(backend):
             assert fb.equal(compiled(x), function(x))
 
 
-def test_forward_mode_runs_the_function_as_it_is():
+def test_forward_mode_runs_the_function_uncompiled():
     from flambeau.autograd import forward_ad
 
     def f(x):

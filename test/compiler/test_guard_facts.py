@@ -1,4 +1,4 @@
-"""What guards compare of tensors and of threads."""
+"""The properties of tensors and threads that guards compare."""
 
 import gc
 import threading
@@ -13,7 +13,7 @@ from flambeau import _C, nn
 
 
 class Marked(fb.Tensor):
-    """A class of tensors."""
+    """A subclass of Tensor."""
 
 
 TENSOR_CHANGES = {
@@ -38,11 +38,11 @@ TENSOR_CHANGES = {
 }
 
 
-IN_PLACE = [name for name in TENSOR_CHANGES if "through data" in name]  # these return nothing
+IN_PLACE = [name for name in TENSOR_CHANGES if "through data" in name]  # setattr returns None
 
 
 @pytest.mark.parametrize(("name", "change"), TENSOR_CHANGES.items(), ids=TENSOR_CHANGES)
-def test_a_tensor_that_changed_does_not_fit(name, change):
+def test_a_changed_tensor_fails_its_guard(name, change):
     tensor = fb.ones(2, 3)
     guard = _C._TensorGuard(tensor)
     assert guard(tensor) and guard(fb.zeros(2, 3))
@@ -51,14 +51,14 @@ def test_a_tensor_that_changed_does_not_fit(name, change):
 
 
 @pytest.mark.parametrize("make", [lambda t: t.to(fb.complex64), lambda t: t.to(fb.complex64).conj().imag])
-def test_conjugate_and_negative_views_are_told_apart(make):
+def test_conjugate_and_negative_views_are_distinguished(make):
     view = make(fb.ones(3))
     resolved = view.clone() if not view.is_neg() else view.resolve_neg()
     assert _C._TensorGuard(view)(view)
     assert _C._TensorGuard(view)(resolved) == (not view.is_neg() and view.stride() == resolved.stride())
 
 
-def test_an_inference_tensor_is_told_apart():
+def test_an_inference_tensor_is_distinguished():
     with fb.inference_mode():
         made = fb.ones(2)
     assert not _C._TensorGuard(made)(fb.ones(2)) and not _C._TensorGuard(fb.ones(2))(made)

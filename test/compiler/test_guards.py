@@ -1,4 +1,4 @@
-"""Guards in C++: what they read and remember, errors in them, wrong steps."""
+"""Guards in C++: the reads that they remember, errors in guards, wrong steps."""
 
 import collections
 import gc
@@ -13,7 +13,7 @@ from flambeau import _C, nn
 
 
 class Box:
-    """An object with attributes of its own."""
+    """An object with instance attributes."""
 
     def __init__(self, **attributes):
         self.__dict__.update(attributes)
@@ -24,7 +24,7 @@ def guards(*steps, roots=1, outputs=()):
     return _C._Guards(roots, list(steps), outputs, _C._ThreadGuard(state), lambda a, b: a == b)
 
 
-# --- what reads remember ------------------------------------------------------------------------------
+# --- remembered reads ---------------------------------------------------------------------------------
 
 
 def read_box(box):
@@ -46,14 +46,14 @@ def box():
 
 
 class Doubled(dict):
-    """A dict that gives twice its numbers."""
+    """A dict whose subscripts return twice the stored numbers."""
 
     def __getitem__(self, key):
         return 2 * super().__getitem__(key)
 
 
 class Marked(fb.Tensor):
-    """A class of tensors."""
+    """A subclass of Tensor."""
 
 
 class Nines(list):
@@ -70,7 +70,7 @@ class Shifted(Box):
 
 
 class Shouting(Box):
-    """A class whose attributes are computed."""
+    """A class whose `__getattribute__` computes attributes."""
 
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
@@ -78,7 +78,7 @@ class Shouting(Box):
 
 
 class Lazy(Box):
-    """A class that makes up missing attributes."""
+    """A class whose `__getattr__` computes missing attributes."""
 
     def __getattr__(self, name):
         if name == "n":
@@ -143,7 +143,7 @@ BOX_CHANGES = {
 
 @pytest.mark.parametrize("change", BOX_CHANGES.values(), ids=BOX_CHANGES)
 def test_remembered_reads_see_a_change(change):
-    """Several calls before and after, so that the reads remember; and a second object with its own state."""
+    """Make several calls before and after the change, so that reads are remembered, on two objects."""
     made = fb.compile(read_box, backend=Recorder())
     plain, recorded, other = box(), box(), box()
     for _ in range(3):
@@ -160,7 +160,7 @@ def test_remembered_reads_see_a_change(change):
 
 
 def random_change(rng, b):
-    """Change one thing of a box; the same for equal states of the generator."""
+    """Make a random change of a box; equal states of the generator make equal changes."""
     value = rng.choice([1, 2, 3, 0.5, True])
     match rng.randrange(9):
         case 0:
@@ -196,10 +196,10 @@ def test_random_changes_are_seen(seed):
     assert not made_program.is_given_up
 
 
-def test_memory_of_freed_objects_is_not_taken_for_them():
+def test_new_objects_at_reused_addresses_are_distinguished():
     made = fb.compile(lambda b: b.inner.n * b.table["a"] + fb.ones(1), backend=Recorder())
     program(made).limit = 10_000
-    for i in range(300):  # the objects of one round may lie where those of the last one lay
+    for i in range(300):  # the objects of one round may reuse addresses of the previous round
         b = Box(inner=Box(n=i % 7), table={"a": i % 5})
         assert made(b).item() == (i % 7) * (i % 5) + 1, i
         del b
@@ -285,7 +285,7 @@ def test_elements_from_the_end_are_read():
         assert made(fb.ones(1), values, (5, 6)).item() == values[-1] + 5
 
 
-def test_guards_keep_no_reference_to_what_they_see():
+def test_guards_keep_no_reference_to_the_values_they_read():
     kind, key = type("Seen", (), {}), object()
     owner, table = kind(), {key: 1, "k": key}
     owner.__dict__["table"] = table
@@ -315,7 +315,7 @@ def test_an_error_in_a_guard_is_a_miss():
             assert guards(step)(Failing()) is None
 
 
-def test_an_interruption_in_a_guard_goes_on():
+def test_an_interruption_in_a_guard_propagates():
     class Interrupted:
         @property
         def n(self):
@@ -325,7 +325,7 @@ def test_an_interruption_in_a_guard_goes_on():
         guards(("attribute", 0, "n"))(Interrupted())
 
 
-def test_an_eq_of_a_program_that_raises_is_a_miss():
+def test_an_eq_method_that_raises_is_a_miss():
     class Key:
         def __eq__(self, other):
             raise RuntimeError("no")

@@ -29,7 +29,7 @@ def test_a_backend_receives_the_graph_and_its_inputs():
     layer = nn.Linear(3, 2)
     made = fb.compile(layer, backend=backend)
     x = fb.ones(4, 3)
-    assert fb.equal(made(x), layer(x))  # the first call is the program's own
+    assert fb.equal(made(x), layer(x))  # the first call runs the program itself
     assert fb.equal(made(x), layer(x) * 10)
     assert seen == [(["placeholder"] * 3 + ["call_function", "output"], [(4, 3), (2, 3), (2,)])]
 
@@ -185,7 +185,7 @@ def test_the_counts_are_those_of_pytorch(name):
     same(run)
 
 
-def test_nested_transforms_and_modes_run_programs_as_they_are():
+def test_nested_transforms_and_modes_run_programs_uncompiled():
     made = fb.compile(lambda x: (x * x).sum(), backend=Recorder())
     x = fb.arange(3.0)
     assert fb.equal(fb.func.grad(made)(x), 2 * x)

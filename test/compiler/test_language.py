@@ -1,4 +1,4 @@
-"""Programs in all of Python's language give under capture what they give without it."""
+"""Programs with all features of Python return the same results with and without capture."""
 
 import collections
 import dataclasses
@@ -459,7 +459,7 @@ PROGRAMS = [
 @pytest.mark.parametrize(
     ("function", "arguments", "count"), PROGRAMS, ids=[row[0].__name__ for row in PROGRAMS]
 )
-def test_a_program_gives_what_it_gives_without_capture(function, arguments, count):
+def test_capture_changes_no_result(function, arguments, count):
     graphs, program = run_both(function, arguments)
     assert count is None or len(graphs) == count, program.log
 

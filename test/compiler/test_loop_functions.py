@@ -1,4 +1,4 @@
-"""What the functions of captured loops may change, read and call."""
+"""The changes, reads and calls that functions of captured loops may make."""
 
 import flambeau as fb
 import pytest
@@ -10,7 +10,7 @@ from flambeau.compiler.passes import fusion
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups of any size pay, so that small tensors test them."""
+    """Fuse groups of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     yield
     fb.compiler.reset()
@@ -65,7 +65,7 @@ def test_what_functions_read_is_guarded():
         assert same(compiled(fb.ones(3, 2)), use(fb.ones(3, 2)))
 
 
-def test_an_operand_that_is_written_before_backward():
+def test_an_operand_that_changes_before_backward():
     def use(x, w):
         y = x * 2
         z = scan(lambda c, v: (c * v * w, c * 1), y[0] * 1, y)[0]

@@ -1,4 +1,4 @@
-"""`while_loop`, `scan`, `map`, `associative_scan` in compiled functions, beside plain ones and PyTorch's."""
+"""`while_loop`, `scan`, `map`, `associative_scan`, compiled, against plain functions and PyTorch."""
 
 import importlib
 import threading
@@ -19,7 +19,7 @@ NODES = {higher_order.while_loop, higher_order.scan, higher_order.map_impl, high
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch):
-    """Groups of any size pay, so that small tensors test them."""
+    """Fuse groups of any size, so that tests can use small tensors."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     counters["fusion"].clear()
     yield
@@ -27,7 +27,7 @@ def small_groups(monkeypatch):
 
 
 class Ours:
-    """The loops as both packages have them."""
+    """flambeau's loops under the names that PyTorch's have."""
 
     while_loop, scan, map = staticmethod(while_loop), staticmethod(scan), staticmethod(map)
     lib = fb
@@ -53,7 +53,7 @@ def theirs():
 
 
 def counted(loops):
-    """A loop whose trips depend on the operands, over a closure with a gradient."""
+    """A loop whose number of iterations depends on the operands, with a closure that has a gradient."""
 
     def program(x, w):
         start = loops.lib.zeros((), dtype=loops.lib.int64)
@@ -68,7 +68,7 @@ def counted(loops):
 
 
 def swapped(loops):
-    """Carries that alias inputs, and a result that is a carry of the step before."""
+    """Carried tensors that alias inputs, and a result that is a carried tensor of the previous step."""
 
     def program(x, w):
         zero = loops.lib.zeros((), dtype=loops.lib.int64)
@@ -142,7 +142,7 @@ def values(lib, rows, shift=0.0):
 
 
 def outcome(function, lib, rows, shift=0.0):
-    """The results and gradients of a program, as lists of numbers."""
+    """Return the results and gradients of a program, as lists of numbers."""
     x, w = values(lib, rows, shift)
     results = function(x, w)
     loss = sum((r * (k + 1)).sum() for k, r in enumerate(results) if r.requires_grad)
@@ -173,7 +173,7 @@ def test_as_the_plain_program(name, backend):
 def test_as_pytorch(name):
     torch = pytorch()
     compiled = fb.compile(PROGRAMS[name](Ours), fullgraph=True)
-    for shift in (-1.0, -2.0, -1.0):  # at no trips, PyTorch's gradient of `w` is not zero
+    for shift in (-1.0, -2.0, -1.0):  # without iterations, PyTorch's gradient of `w` is not zero
         assert close(outcome(compiled, fb, 3, shift), outcome(PROGRAMS[name](theirs()), torch, 3, shift))
 
 
@@ -208,7 +208,7 @@ def test_finite_differences(name):
 
 
 @BACKENDS
-def test_no_trips(backend):
+def test_loops_without_iterations(backend):
     def use(x, w, n):
         return while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a * w), (fb.tensor(0), x))[1] * 2
 
@@ -307,7 +307,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_functions_that_are_no_graph_run_as_they_are(name, capsys):
+def test_functions_that_cannot_be_recorded_run_uncompiled(name, capsys):
     def use(x):
         return scan(HOSTILE[name], x[0] * 1, x * 1)
 
@@ -338,7 +338,7 @@ def test_functions_that_are_no_graph_run_as_they_are(name, capsys):
         lambda i, a: 3,
     ],
 )
-def test_what_is_carried_keeps_its_kind(body):
+def test_carried_tensors_keep_dtype_and_shape(body):
     torch = pytorch()
 
     def use(loops, x):

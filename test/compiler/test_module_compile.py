@@ -18,7 +18,7 @@ def forget():
 
 
 class Switch(nn.Module):
-    """Its graph depends on the mode."""
+    """A module whose graph depends on the training mode."""
 
     def __init__(self):
         super().__init__()
@@ -30,11 +30,11 @@ class Switch(nn.Module):
 
 
 def kept(graph, inputs):
-    """A backend that pickles hold by its name."""
+    """A backend that pickles refer to by name."""
     return graph.forward
 
 
-def test_calls_run_graphs_and_the_module_stays_what_it_is():
+def test_calls_run_graphs_and_leave_the_module_unchanged():
     model, plain, backend = Switch(), None, Recorder()
     plain = copy.deepcopy(model)
     assert model.compile(backend=backend) is None
@@ -53,7 +53,7 @@ def test_calls_run_graphs_and_the_module_stays_what_it_is():
     assert len(backend.graphs) == count
 
 
-def test_hooks_are_in_the_graph_and_may_come_and_go():
+def test_hooks_are_in_the_graph_and_can_be_added_and_removed():
     model, backend = nn.Linear(2, 2), Recorder()
     model.compile(backend=backend, fullgraph=True)
     x = fb.ones(2)
@@ -102,7 +102,7 @@ def test_arguments_are_those_of_compile():
         broken(fb.ones(2))
 
 
-def test_compiled_modules_inside_of_compiled_code_are_parts_of_its_graph():
+def test_compiled_modules_inside_compiled_code_are_parts_of_its_graph():
     inner, other = fb.compile(nn.Linear(3, 3), backend="eager"), nn.Linear(3, 3)
     other.compile(backend="eager")
     inner.register_forward_hook(lambda module, args, output: output * 2)
@@ -126,7 +126,7 @@ def test_a_class_with_its_own_call_keeps_it():
     assert len(backend.graphs) == 1
 
 
-def test_a_part_is_compiled_alone():
+def test_a_submodule_is_compiled_alone():
     model, backend = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), Recorder()
     model[0].compile(backend=backend)
     x = fb.ones(2)
@@ -171,7 +171,7 @@ def test_hooks_of_a_wrapper_are_its_own():
     assert fb.equal(made(fb.ones(2)), model(fb.ones(2)) + 1)
 
 
-def test_pickles_of_a_wrapper_hold_backends_that_have_a_name():
+def test_pickles_of_a_wrapper_keep_named_backends():
     for backend in ("eager", kept):
         made = pickle.loads(pickle.dumps(fb.compile(nn.Linear(2, 2), backend=backend)))
         assert isinstance(made, _dynamo.OptimizedModule) and list(made.state_dict())[0] == "_orig_mod.weight"

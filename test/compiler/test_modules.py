@@ -1,4 +1,4 @@
-"""Layers under capture: one graph each, the results of a plain call."""
+"""Layers under capture: one graph each, with the results of a plain call."""
 
 import flambeau as fb
 import pytest

@@ -1,6 +1,6 @@
-"""The layers of PyTorch's module database, compiled in place beside plain ones: results, gradients, buffers.
+"""The layers of PyTorch's module database, compiled and plain: results, gradients and buffers agree.
 
-Two constructions of each entry, in training and evaluation, two sets of inputs each; all in one graph.
+Each entry is constructed twice, in training and evaluation mode, with two sets of inputs each, in one graph.
 """
 
 import copy
@@ -22,7 +22,7 @@ database = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(database)
 
 
-# A cumulative average (momentum=None) divides by a number that is in a tensor.
+# A cumulative average (momentum=None) divides by a number that it reads from a tensor.
 CUMULATIVE = {"float of a tensor", "a number that changes from call to call"}
 
 
@@ -33,7 +33,7 @@ def forget():
 
 
 def built(entry, sample, training):
-    """A module and its arguments, or None where PyTorch itself cannot call it."""
+    """Return a module and its arguments, or None if PyTorch itself cannot call the module."""
     made, given = sample.constructor_input, sample.forward_input
     arguments = database.twin([list(given.args), given.kwargs])
     try:
@@ -48,7 +48,7 @@ def built(entry, sample, training):
 
 
 def scaled(value, factor):
-    """Other values of the same sizes; a copy."""
+    """Return a copy with other values of the same sizes."""
     if isinstance(value, fb.Tensor):
         changed = value.detach() * factor if value.is_floating_point() else value.detach().clone()
         return changed.requires_grad_(value.requires_grad)
@@ -58,7 +58,7 @@ def scaled(value, factor):
 
 
 def outcome(module, arguments, factor):
-    """What a call gives: results, gradients, buffers."""
+    """Return results, gradients and buffers of a call."""
     given = scaled(arguments, factor)
     fb.manual_seed(1)
     found = module(*given[0], **given[1])

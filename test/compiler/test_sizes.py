@@ -1,4 +1,4 @@
-"""Compiled functions whose inputs have other sizes at each call, beside the functions as they are."""
+"""Compiled functions whose inputs have other sizes at each call, against the plain functions."""
 
 import math
 from collections import defaultdict, namedtuple
@@ -58,7 +58,7 @@ def outcome(function, *args):
 
 
 def records(compiled):
-    """How often each place of a compiled function was recorded."""
+    """Return how often each position of a compiled function was recorded."""
     return [len(found) for found in compiled._torchdynamo_program.segments.values()]
 
 
@@ -214,7 +214,7 @@ def test_sizes_that_differ_are_left_open():
     compiled = fb.compile(lambda x: (x @ weight).view(-1, 2, 2).sum(0) * x.shape[0], backend=backend)
     for n in (3, 4, 5, 6, 3, 9):
         same(compiled(fb.ones(n, 4)), fb.full((2, 2), 4.0 * n * n))
-    assert len(graphs) == 2  # the size of the first call, and all others
+    assert len(graphs) == 2  # one for the size of the first call, one for all others
     assert not any(n.target == "size" for n in graphs[0].graph.nodes)
 
 

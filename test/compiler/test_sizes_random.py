@@ -1,4 +1,4 @@
-"""Random programs, compiled for sizes that differ from call to call, beside the programs as they are."""
+"""Random programs, compiled for sizes that differ from call to call, against the plain programs."""
 
 import random
 
@@ -14,7 +14,7 @@ def small_groups(monkeypatch):
 
 
 def inputs(draw, seed):
-    """Three tensors of one of a few sizes; some require gradients, and some are transposed in memory."""
+    """Draw three tensors of one of a few sizes; some require gradients, and some are transposed in memory."""
     rows, columns = draw.choice([(6, 8), (5, 8), (9, 3), (2, 8), (6, 4), (7, 5)])
     x, y = fb.randn(rows, columns), fb.randn(columns, rows).t() if seed % 2 else fb.randn(rows, columns)
     return [v.requires_grad_(seed % 3 != 0) for v in (x, y.detach(), fb.randn(columns))]

@@ -1,4 +1,4 @@
-"""Whatever a program changes between calls, a recorded graph runs only where it gives the right result."""
+"""A recorded graph runs only if its result is right, whatever the program changes between calls."""
 
 import collections
 import copy
@@ -13,7 +13,7 @@ from flambeau.utils.operator_tests import _samples
 
 
 class Settings:
-    """Everything that a function may read."""
+    """The objects that the compiled functions read."""
 
     scale = 2
 
@@ -275,7 +275,7 @@ def test_results_keep_their_identities():
         assert a is b is table["a"] and table["x"] is x and a[0] is first
 
 
-def test_a_write_inside_of_a_comprehension_that_a_print_interrupts_is_kept():
+def test_a_write_inside_a_comprehension_that_a_print_interrupts_is_kept():
     def collect(x):
         return [(print(end=""), i * x)[1] for i in range(3)]
 
@@ -284,7 +284,7 @@ def test_a_write_inside_of_a_comprehension_that_a_print_interrupts_is_kept():
         assert same(collect(fb.ones(2)), made(fb.ones(2)))
 
 
-def test_a_number_that_changes_is_not_recorded_for_ever():
+def test_a_changing_number_does_not_exhaust_the_limit():
     made = fb.compile(lambda x, n: x * n + 1, backend=Recorder())
     for n in range(20):
         assert fb.equal(made(fb.ones(2), n), fb.ones(2) * n + 1)
@@ -297,7 +297,7 @@ def doubled(x):
     return y
 
 
-def test_new_frames_are_not_taken_for_those_that_returned():
+def test_new_frames_at_reused_addresses_are_distinguished():
     """Python reuses the addresses of freed frames and iterators."""
 
     def filtered(x):
@@ -318,8 +318,8 @@ def test_new_frames_are_not_taken_for_those_that_returned():
             assert same(compiled(x), function(x)), function
 
 
-def test_contexts_that_stay_open_over_the_end_of_a_graph():
-    """What leaves a context is a method on the stack; its function, object and closure are guarded."""
+def test_contexts_that_stay_open_when_a_graph_ends():
+    """The exit method of a context is on the stack; guards check its function, object and closure."""
     log = []
 
     class Noting:

@@ -1,4 +1,4 @@
-"""Exceptions inside of compiled regions: modes and contexts are left as the plain program leaves them."""
+"""Exceptions inside compiled regions leave modes and contexts as the plain program does."""
 
 import threading
 
@@ -28,7 +28,7 @@ def unchanged():
 
 
 def failing(x, i):
-    """Raises IndexError at run time, within two regions."""
+    """Raise IndexError at run time, within two regions."""
     with fb.no_grad(), fb.autocast("cpu", dtype=fb.bfloat16):
         return x[i].float() * 2
 

@@ -1,4 +1,4 @@
-"""The pages of FLAMBEAU_TRACE: what they hold, that they are escaped, and what happens to errors."""
+"""The pages of FLAMBEAU_TRACE: their contents, escaping, and errors."""
 
 import html.parser
 import os
@@ -29,7 +29,7 @@ PARTS = (
 
 @pytest.fixture
 def pages(tmp_path, monkeypatch):
-    """The directory of the pages; groups of any size pay."""
+    """Return the directory of the pages; fuse groups of any size."""
     monkeypatch.setattr(fusion, "_LEAST_ELEMENTS", 1)
     monkeypatch.setenv("FLAMBEAU_TRACE", str(tmp_path))
     yield tmp_path
@@ -130,7 +130,7 @@ def test_errors_of_backends_are_on_the_page(pages):
     assert getattr(trace._thread, "page", None) is None
 
 
-def test_a_directory_that_cannot_be_written_costs_a_warning(tmp_path, monkeypatch):
+def test_an_unwritable_directory_gives_a_warning(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setenv("FLAMBEAU_TRACE", str(file))
@@ -161,7 +161,7 @@ def test_graphs_for_other_sizes_have_pages(pages):
     assert any("graph for other sizes" in page.text for page in read(pages))
 
 
-def test_threads_write_pages_of_their_own(pages):
+def test_threads_write_separate_pages(pages):
     def work(k):
         names = {"fb": fb}
         exec(f"def program_{k}(x):\n    return (x * {k} + 1).sin()", names)

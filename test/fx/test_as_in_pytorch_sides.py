@@ -1,4 +1,4 @@
-"""Graphs and code, side by side with PyTorch: the same nodes, the same text but for the package's name."""
+"""Graphs and code, side by side with PyTorch: the same nodes, and the same text except the package's name."""
 
 import math
 import operator
@@ -10,7 +10,7 @@ scenario = Scenarios()
 
 
 def text(code):
-    """Generated code with the package called torch, and operators by their public paths."""
+    """Return generated code with the package named torch and operators by their public paths."""
     return re.sub(r"\bflambeau\b", "torch", code).strip()
 
 

@@ -1,4 +1,4 @@
-"""Nodes of einsum: operands are arguments of their own, also where the program gave one list."""
+"""Nodes of einsum: each operand is an argument, also if the program passed one list."""
 
 import flambeau
 import pytest

@@ -1,4 +1,4 @@
-"""Fake tensors where programs go wrong: other tensors, threads, copies, files, classes, code that raises."""
+"""Fake tensors in faulty programs: real tensors, threads, copies, files, classes, code that raises."""
 
 import copy
 import gc
@@ -32,7 +32,7 @@ from flambeau.utils.checkpoint import checkpoint
 @pytest.fixture
 def mode():
     yield FakeTensorMode()
-    assert not isinstance(fb.ones(1), FakeTensor)  # no test leaves a mode
+    assert not isinstance(fb.ones(1), FakeTensor)  # the test left no mode active
 
 
 def test_tensors_that_cannot_be_fake(mode):
@@ -65,7 +65,7 @@ def test_wrong_constructions(mode):
         FakeTensorMode().from_tensor(made)
 
 
-def test_devices_that_no_library_serves(mode):
+def test_devices_that_the_build_does_not_support(mode):
     with mode:
         x = fb.ones(2, 3, device="cuda")
         rows = x[fb.tensor([0, 1])]
@@ -82,7 +82,7 @@ def test_devices_that_no_library_serves(mode):
         fb.cat([moved.bias, other.bias])
 
 
-def test_real_tensors_of_one_number_go_with_any(mode):
+def test_real_tensors_of_one_number_are_accepted(mode):
     number = fb.tensor(2.0)
     x = mode.from_tensor(fb.ones(3))
     assert (x * number).shape == (3,) and number.item() == 2
@@ -340,9 +340,9 @@ def test_nothing_is_kept_alive(mode):
     assert len(converter.tensor_memo) == len(converter._memories) == 0
 
 
-def test_memory_that_is_reused_is_other_memory(mode):
+def test_reused_memory_is_a_new_storage(mode):
     fakes = []
-    for _ in range(20):  # the allocator gives the same block
+    for _ in range(20):  # the allocator returns the same block
         fakes.append(mode.from_tensor(fb.ones(1000)))
     fakes[0].add_(1)
     assert [f._version for f in fakes] == [1] + [0] * 19
@@ -374,7 +374,7 @@ def test_zero_sizes_scalars_and_wide_dtypes(mode):
         lambda x: fb.distributions.Normal(x, x),
     ],
 )
-def test_no_way_to_elements(mode, read):
+def test_elements_cannot_be_read(mode, read):
     with mode, pytest.raises((RuntimeError, BufferError, TypeError)):
         read(fb.ones(3))
 
@@ -382,7 +382,7 @@ def test_no_way_to_elements(mode, read):
 def test_masks(mode):
     with mode:
         x = fb.ones(3, 2)
-        x[x > 0] = 5  # a fill
+        x[x > 0] = 5  # in-place fill by a mask
         assert x.masked_fill(x > 0, 1.0).shape == (3, 2)
         for refused in (lambda: x[x > 0], lambda: x.nonzero(), lambda: fb.unique(x)):
             with pytest.raises(DynamicOutputShapeException):
@@ -438,7 +438,7 @@ def test_branches_and_loops_on_unknown_conditions(mode):
         assert is_fake(y) and y.requires_grad
         y.sum().backward()
         assert is_fake(x.grad)
-        assert cond(fb.tensor(False), lambda: 1, lambda: 2) == 2  # a known one
+        assert cond(fb.tensor(False), lambda: 1, lambda: 2) == 2  # the condition is known
         with pytest.raises(RuntimeError, match="cond: expected results of both branches"):
             cond(x.sum() > 0, lambda: fb.ones(2), lambda: fb.ones(3))
         with pytest.raises(RuntimeError, match="one element"):

@@ -13,7 +13,7 @@ def fake(torch):
 
 
 def of(t):
-    """What a tensor without elements tells."""
+    """Return the properties of a tensor other than its elements."""
     kind = str(t.dtype).rpartition(".")[2]
     return [list(t.shape), list(t.stride()), t.storage_offset(), kind, str(t.device), t.requires_grad]
 

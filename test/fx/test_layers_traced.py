@@ -1,4 +1,4 @@
-"""Every layer that can be traced gives, as generated code, the values that it gives by itself."""
+"""The generated code of every traceable layer returns the layer's values."""
 
 import copy
 import io
@@ -51,7 +51,7 @@ LAYERS = [
 
 
 class Residual(nn.Module):
-    """Operators, methods, attributes, containers, constants and unpacking around its layers."""
+    """A module with operators, methods, attributes, containers, constants and unpacking around its layers."""
 
     def __init__(self):
         super().__init__()
@@ -90,7 +90,7 @@ def same(found, expected):
 
 
 class Deep(Tracer):
-    """Looks into every layer."""
+    """A tracer that traces the forward of every layer."""
 
     def is_leaf_module(self, m, module_qualified_name):
         return False
@@ -106,7 +106,7 @@ class Wrapped(nn.Module):
 
 
 def copies(module):
-    """The module in all ways to store it or run it."""
+    """Return copies of the module: by all ways to store it or run it."""
     yield "code", module
     yield "deepcopy", copy.deepcopy(module)
     yield "copy", copy.copy(module)
@@ -121,7 +121,7 @@ def copies(module):
 
 
 @pytest.mark.parametrize("case", LAYERS, ids=lambda case: type(case[0]()).__name__)
-def test_a_layer_as_one_node_and_looked_into(case):
+def test_a_layer_as_one_node_and_traced(case):
     layer, args = case[0](), inputs(case[1:])
     expected = layer(*args)
     for tracer in (Tracer(), Deep()):
@@ -140,7 +140,7 @@ def test_a_layer_as_one_node_and_looked_into(case):
         same(run(*arguments), expected)
 
 
-def test_all_that_a_forward_can_do():
+def test_forward_methods_with_many_features():
     module, (x,) = Residual(), inputs([(2, 4)])
     expected = module(x)
     traced = symbolic_trace(module)

@@ -1,4 +1,4 @@
-"""make_fx: graphs of operators below autograd, beside PyTorch's."""
+"""make_fx: graphs of operators below autograd, side by side with PyTorch's."""
 
 from importlib import import_module
 
@@ -47,7 +47,7 @@ def test_names_of_inputs_and_attributes(fw):
     assert operators(graph) == ["aten.mul.Tensor", "aten.mul.Tensor", "aten.add.Tensor"]
 
 
-def test_containers_come_in_and_go_out(fw):
+def test_containers_as_inputs_and_outputs(fw):
     def program(pair, rest):
         return {"sum": pair[0] + rest[0], "all": [pair[1], rest[1] * 2]}
 
@@ -89,14 +89,14 @@ def test_elements_that_are_read_are_errors(fw, program):
         make(fw, program, fw.ones(2))
 
 
-def test_decompositions_are_recorded_in_the_place_of_operators(fw):
+def test_decompositions_are_recorded_instead_of_operators(fw):
     table = {fw.ops.aten.silu.default: lambda x: x * fw.sigmoid(x)}
     graph = make(fw, lambda x: fw.nn.functional.silu(x) + 1, fw.ones(2), decomposition_table=table)
     assert operators(graph) == ["aten.sigmoid.default", "aten.mul.Tensor", "aten.add.Tensor"]
     assert fw.allclose(graph(fw.arange(2.0)), fw.nn.functional.silu(fw.arange(2.0)) + 1)
 
 
-def test_the_mode_can_be_asked_for_and_left(fw):
+def test_the_mode_can_be_queried_and_left(fw):
     proxy_tensor = tensor_module(fw, "fx.experimental.proxy_tensor")
     seen = []
 
@@ -320,7 +320,7 @@ def test_errors_of_propagation_name_the_node(fw):
 
 
 def decomposed(fw, module, table, *inputs):
-    """The operators and the graph's function after a DecompositionInterpreter has run a graph."""
+    """Return operators and function of the graph that a DecompositionInterpreter recorded."""
     fresh = fw.fx.Graph()
     proxy = tensor_module(fw, "fx.experimental.proxy_tensor")
     result = proxy.DecompositionInterpreter(module, fresh, decomposition_table=table).run(*inputs)

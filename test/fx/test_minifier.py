@@ -1,4 +1,4 @@
-"""`minifier`: what remains fails, is small, and leaves the given graph and inputs as they were."""
+"""`minifier`: the resulting graph fails and is small, and the given graph and inputs are unchanged."""
 
 import operator
 import random
@@ -62,7 +62,7 @@ def test_two_operators_that_fail_together():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_graphs_become_minimal(seed):
-    """No node of the result can be left out: the failure needs a fixed set of operators."""
+    """The failure needs a fixed set of operators, so no node of the result can be removed."""
     rng = random.Random(seed)
     graph = fx.Graph()
     values = [graph.placeholder(f"x{i}") for i in range(3)]
@@ -136,7 +136,7 @@ def test_a_graph_whose_run_raises():
     assert [node.target for node in calls_of(small)] == [fb.reshape] and fails(small, given)
 
 
-def test_states_and_errors_of_the_question():
+def test_states_and_errors_of_the_predicate():
     seen = []
     asked = []
 
@@ -161,7 +161,7 @@ def test_special_inputs():
         assert fb.equal((given[0]).nan_to_num(), (x * 2).nan_to_num())
 
 
-def test_what_does_not_fail_and_wrong_inputs():
+def test_graphs_that_do_not_fail_and_wrong_inputs():
     traced = fx.symbolic_trace(lambda x: fb.sin(x))
     with pytest.raises(RuntimeError, match="minifier: expected a graph that fails"):
         minifier(traced, [fb.ones(2)], has(fb.cos))

@@ -1,4 +1,4 @@
-"""Tracers and GraphModules as libraries derive them: features of inner nodes, one graph per mode."""
+"""Subclasses of Tracer and GraphModule as in libraries: features of inner nodes, one graph per mode."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from flambeau.fx.graph_module import _copy_attr
 
 
 class PathTracer(fx.Tracer):
-    """Notes for each node the path of the module that made it."""
+    """A tracer that notes the module path of each node."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -35,7 +35,7 @@ class PathTracer(fx.Tracer):
 
 
 class TwoGraphs(fx.GraphModule):
-    """One graph for training, one for evaluation."""
+    """A module with one graph for training and one for evaluation."""
 
     def __init__(self, root, train_graph, eval_graph, class_name):
         super(fx.GraphModule, self).__init__()
@@ -143,7 +143,7 @@ def test_nothing_stays_patched():
         assert not fx._symbolic_trace.is_fx_tracing()
 
 
-def test_names_where_flambeau_answers_torch(tmp_path):
+def test_names_while_flambeau_is_imported_as_torch(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import io, torch\n"

@@ -1,4 +1,4 @@
-"""Passes over graphs: what they note, and that what they change computes the same."""
+"""Passes over graphs: the metadata that they record, and equal results of the graphs that they change."""
 
 import operator
 import subprocess
@@ -89,7 +89,7 @@ def test_split_module_computes_the_same(net, parts, original):
     assert calls == expected if original else sorted(calls) == sorted(expected)
 
 
-def test_split_module_refuses_a_circle(net):
+def test_split_module_refuses_a_cycle(net):
     traced = fx.symbolic_trace(net)
     part = {n: int(n.name == "norm") for n in traced.graph.nodes}
     with pytest.raises(RuntimeError, match="cycle exists between partitions"):
@@ -281,7 +281,7 @@ def test_pictures_need_pydot(net, installed):
         assert "RuntimeError" in run.stderr and "pydot" in run.stderr
 
 
-def test_what_is_not_built_says_so():
+def test_symbolic_tracing_raises_a_clear_error():
     from flambeau.fx.experimental import proxy_tensor, symbolic_shapes
 
     with pytest.raises(ValueError, match="tracing_mode"):
