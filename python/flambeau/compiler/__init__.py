@@ -1,4 +1,4 @@
-"""Compilation of programs: `compile` captures graphs and gives them to a backend.
+"""Compilation of programs: `compile` captures graphs and passes them to a backend.
 
 The default backend computes chains of pointwise operators in one loop over blocks that stay in the cache.
 """

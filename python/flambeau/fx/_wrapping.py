@@ -67,7 +67,7 @@ def found_in(scope: dict[str, Any], name: str) -> Any:
 
 
 def is_wrapped(function: Any) -> bool:
-    """Whether generated code has to wrap the function, so that a second trace gives the same graph."""
+    """Whether generated code must wrap the function, so that a second trace records the same graph."""
     if getattr(function, "__module__", None) == "math":
         return True
     for scope, name in registered():

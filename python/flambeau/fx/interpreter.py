@@ -67,7 +67,7 @@ class Interpreter:
         Args:
             args: the inputs, in order.
             initial_env: node -> value, for nodes that should not be computed.
-            enable_io_processing: flatten the inputs as the graph's code generator does.
+            enable_io_processing: flatten inputs and rebuild the result as the graph's code generator does.
         """
         self.env = dict(initial_env or {})
         inputs = self.graph.process_inputs(*args) if enable_io_processing else args

@@ -1,4 +1,4 @@
-"""Proxies stand for values while a program is traced, and record the operations on them."""
+"""Proxies represent values while a program is traced, and record the operations on them."""
 
 from __future__ import annotations
 

@@ -121,14 +121,14 @@ def format_stack() -> list[str]:
 
 
 def set_grad_fn_seq_nr(seq_nr: int) -> None:
-    """Set the sequence number of the running backward node."""
+    """Push the sequence number of the running backward node."""
     if should_preserve_node_meta:
         current_meta["grad_fn_seq_nr"] = [*current_meta.get("grad_fn_seq_nr", []), seq_nr]
         current_meta["in_grad_fn"] = current_meta.get("in_grad_fn", 0) + 1
 
 
 def reset_grad_fn_seq_nr() -> None:
-    """Restore the previous sequence number."""
+    """Pop the sequence number of the backward node that ran last."""
     if should_preserve_node_meta and current_meta.get("in_grad_fn", 0):
         current_meta["in_grad_fn"] -= 1
         current_meta["grad_fn_seq_nr"] = current_meta["grad_fn_seq_nr"][:-1]

@@ -57,7 +57,7 @@ def run_frozen_optimizations(
 
 
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
-    """Return a frozen copy of a module in evaluation mode; a module in training mode is returned as it is.
+    """Return a frozen copy of a module in evaluation mode; a module in training mode is returned unchanged.
 
     Args:
         mod: a scripted or traced module.

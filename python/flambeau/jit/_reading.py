@@ -154,7 +154,7 @@ class Reader:
         else:
             cls = self.value(kind)
             if not isinstance(cls, type) or not issubclass(cls, Module):
-                raise _bad("a module's class is none")
+                raise _bad("a module's class is not a Module")
             own: Any = scripted_class(cls)
             made = own.__new__(own)
             Module.__init__(made)

@@ -192,7 +192,7 @@ class ScriptModule(_Shown, Module):
 class RecursiveScriptModule(ScriptModule):
     """Class of the modules that `script` returns.
 
-    Each scripted class has a subclass of its own, which derives from this class and the original one.
+    Each scripted class has its own subclass, which derives from this class and the original one.
 
     Example:
         >>> scripted = flambeau.jit.script(flambeau.nn.ReLU())
@@ -334,7 +334,7 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> Any:
-    """Return a program that gives the same values and can be inspected and saved.
+    """Return a program that computes the same values and can be inspected and saved.
 
     The program runs as Python, so branches and loops that depend on values behave as without `script`;
     `is_scripting()` is True while it runs. Parameters and buffers are shared with the original; attributes

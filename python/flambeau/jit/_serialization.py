@@ -19,13 +19,13 @@ def save(m: Any, f: File, _extra_files: dict[str, Any] | None = None) -> None:
 
     A traced program is written as its graph. A scripted one is written as the source of its forward, of its
     exported methods, and of the functions that they call, except those of the package, together with its
-    attributes; ``__init__`` and methods that nothing calls are left out. Layers of `flambeau.nn` are written
+    attributes; ``__init__`` and methods that nothing calls are omitted. Layers of `flambeau.nn` are written
     by name.
 
     Args:
         m: what `script` or `trace` returned.
         f: a path, or a file open for writing.
-        _extra_files: name -> text or bytes to write beside the program.
+        _extra_files: name -> text or bytes to store with the program.
     Returns: None.
     Raises: NotSupportedError if the source contains something that programs in files may not do, such as an
         import; the message names it. RuntimeError for an object that is neither scripted nor traced.

@@ -124,7 +124,7 @@ class ExecutionTraceObserver:
         self._with_resources = bool(val)
 
     def get_resources_dir(self, can_create: bool = False) -> str | None:
-        """Return the folder for further files of the trace, or None if it is not enabled."""
+        """Return the folder for further files of the trace, or None if it is off or does not exist."""
         if self._path is None or not self._with_resources:
             return None
         return self.get_resources_dir_for_et_path(self._path, create_dir=can_create)

@@ -43,7 +43,7 @@ class Forward:
     Args:
         inputs: the graph's inputs.
         calls: its operators, in order.
-        outputs: what it returns.
+        outputs: the nodes that it returns.
         saved: what backward reads.
         others: the operators of backward, which may write too.
     """
@@ -74,7 +74,7 @@ class Forward:
         return id(self._kept[-1])
 
     def is_repeatable(self, node: Node) -> bool:
-        """Whether a second call of a node gives the same value."""
+        """Whether a second call of a node returns the same value."""
         if node.target is not operator.getitem and (overload_of(node) is None or is_random(node)):
             return False
         memory = {self._storage(n) for n in (node, *node.all_input_nodes)}

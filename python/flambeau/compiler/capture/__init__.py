@@ -1,4 +1,4 @@
-"""Capture: run a function's bytecode on real values, and record what it does to tensors as graphs.
+"""Capture: runs a function's bytecode on real values, and records its operations on tensors as graphs.
 
 | module | contents |
 |---|---|

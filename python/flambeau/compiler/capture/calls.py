@@ -248,7 +248,7 @@ class Calls(Builtins):
             if isinstance(kind, type(flambeau.Tag)) and not kwargs:  # members of an enumeration
                 self.call_pure(kind, args, kwargs, is_checked=True)
                 return
-            raise Break(f"a call of the class {kind.__qualname__}, which has a metaclass of its own")
+            raise Break(f"a call of the class {kind.__qualname__}, which has a custom metaclass")
         if isinstance(new, staticmethod) and issubclass(kind, tuple):
             self.tracker.expand_all(args)
             self.push(kind(*args, **kwargs))

@@ -67,7 +67,7 @@ STATE = frozenset(
     "set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting "
     "clear_autocast_cache _set_fwd_grad_enabled".split()
 )
-# Functions that ask whether a graph is captured.
+# Functions that tell whether a graph is being captured.
 ASKS_FOR_CAPTURE = frozenset({"is_compiling", "is_dynamo_compiling"})
 
 # Functions without effects, whose results depend on their arguments alone.

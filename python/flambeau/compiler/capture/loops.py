@@ -326,7 +326,7 @@ def _checkpoint(
     if use_reentrant is not False or debug is not False:
         raise Break("checkpoint with use_reentrant=True or debug=True")
     if context_fn is not noop_context_fn or determinism_check != "default":
-        raise Break("checkpoint with contexts or checks of its own")
+        raise Break("checkpoint with custom contexts or checks")
     what = "checkpoint of a function"
     step = record_function(machine, functools.partial(function, **kwargs), lambda _: args, [], [], what)
     leaves, structure = tree_flatten(step.result)

@@ -151,7 +151,7 @@ class Values(Operators):
         """``super().name``: call the class and read its attribute, as a method or as a plain value."""
         instance, kind, function = self.pop(), self.pop(), self.pop()
         if not self.is_native and function is not super:
-            raise Break("a class in the place of super")
+            raise Break("a class that replaces super")
         if i.arg & 1:
             self.push(NULL)
         self.load_attribute(function(kind, instance), i.value)

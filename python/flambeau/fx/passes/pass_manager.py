@@ -65,7 +65,7 @@ def loop_pass(
 
 
 def these_before_those_pass_constraint(these: _Pass, those: _Pass) -> Callable[[Any, Any], bool]:
-    """Return the constraint that `these` and its wrappers never run after `those`."""
+    """Return the constraint that pass `these` never runs after pass `those`; wrappers count as the pass."""
 
     def inner(function: Any) -> Any:
         while hasattr(function, "__wrapped__"):
