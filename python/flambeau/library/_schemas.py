@@ -25,12 +25,17 @@ _TYPES: dict[Any, str] = {
     float: "float",
     bool: "bool",
     str: "str",
-    complex: "complex",
     flambeau.device: "Device",
     flambeau.dtype: "ScalarType",
     Union[int, float, bool]: "Scalar",  # noqa: UP007  (annotations may be either form)
 }
 _LISTS = (list, collections.abc.Sequence)
+# Which combinations of them the annotations of an argument and of a result may give. Text can declare more.
+_ARGUMENTS = re.compile(
+    r"(Tensor|SymInt|float|bool|str|Scalar|ScalarType|Device)\??"
+    r"|(Tensor\??|SymInt|float|bool|Scalar)\[\]|(SymInt|float|bool)\[\]\?"
+)
+_RESULTS = re.compile(r"Tensor(\[\])?|SymInt|float|bool|Scalar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +175,11 @@ def infer_schema(
     """Return the schema that the annotations of a function determine.
 
     Args:
-        prototype_function: the function. Each argument and the result is annotated with Tensor, int, float,
-            bool, str, complex, device, dtype, a number, a list or Sequence of these, or an optional of them.
+        prototype_function: the function. Each argument is annotated with Tensor, int, float, bool, str,
+            device, dtype, a number (``int | float | bool``) or an optional of these, with a list or Sequence
+            of Tensors, optional Tensors, int, float, bool or numbers, or with an optional list of int, float
+            or bool. The result is annotated with Tensor, int, float, bool, a number, a list of Tensors, a
+            tuple of these, or None.
         mutates_args: the names of the tensors that it writes to, or "unknown" for all of them.
         op_name: the name before the arguments. None omits it.
         tags: no effect.
@@ -186,26 +194,29 @@ def infer_schema(
     """
     signature = inspect.signature(prototype_function)
     try:
-        hints = typing.get_type_hints(prototype_function)
+        hints = typing.get_type_hints(prototype_function, include_extras=True)
     except NameError as error:
         raise ValueError(
-            f"infer_schema: unsupported type: expected names of types, got one where {error}"
+            f"infer_schema: unsupported type annotation: expected names of types, got one where {error}"
         ) from error
     unknown = mutates_args == "unknown"
     if isinstance(mutates_args, str) and not unknown:
         raise ValueError(
-            f"infer_schema: expected mutates_args to be names of arguments or 'unknown', got {mutates_args!r}"
+            "infer_schema: mutates_args must either be a sequence of names of arguments or the string "
+            f"'unknown', got {mutates_args!r}"
         )
     written = set() if unknown else set(mutates_args)
-    absent = written - set(signature.parameters)
-    if absent:
-        raise ValueError(f"infer_schema: expected mutates_args to name arguments, got {sorted(absent)}")
     parts, keyword_only = [], False
     for index, parameter in enumerate(signature.parameters.values()):
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
             parts.append("*")
             keyword_only = True
         parts.append(_argument(parameter, hints, index, parameter.name in written, unknown))
+    absent = sorted(written - set(signature.parameters), key=str)
+    if absent:
+        raise ValueError(
+            f"infer_schema: expected mutates_args to name arguments, got {absent}, which were not found"
+        )
     results = _results(hints, signature)
     return f"{op_name or ''}({', '.join(parts)}) -> {results}"
 
@@ -216,14 +227,24 @@ def _argument(
     who = f"infer_schema: argument {parameter.name!r}"
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         raise ValueError(
-            f"{who}: expected a parameter that can be positional or a keyword, got "
+            f"{who}: expected no positional-only args, varargs, or varkwargs, got one that is "
             f"{parameter.kind.description}"
         )
     if parameter.name not in hints:
         raise ValueError(f"{who}: the argument must have a type annotation: expected one, got none")
-    spelled = _type_of(hints[parameter.name], who)
+    hint = hints[parameter.name]
+    spelled = _type_of(hint)
+    if spelled is None or not _ARGUMENTS.fullmatch(spelled):
+        instead = "; a list takes the place of a tuple" if _is_tuple(hint) else ""
+        raise ValueError(
+            f"{who}: unsupported type: expected Tensor, int, float, bool, str, dtype, device, "
+            f"int | float | bool, an optional or a list of some of these, got {hint}{instead}"
+        )
     if written and not spelled.startswith("Tensor"):
-        raise ValueError(f"{who}: expected a Tensor for a name in mutates_args, got {spelled}")
+        raise ValueError(
+            f"{who}: only Tensors or collections of Tensors can be mutated: expected one in mutates_args, "
+            f"got {spelled}"
+        )
     if written or (unknown and spelled.startswith("Tensor")):
         spelled = spelled.replace("Tensor", f"Tensor(a{index}!)", 1)
     text = f"{spelled} {parameter.name}"
@@ -237,45 +258,56 @@ def _default_text(value: Any, who: str) -> str:
         return str(value).rpartition(".")[2]
     if isinstance(value, str | flambeau.device):
         return f'"{value}"'
-    if value is None or isinstance(value, int | float | bool | complex):
+    if value is None or isinstance(value, int | float | bool):
         return str(value)
-    raise ValueError(f"{who}: expected a number, string, dtype, device or None as default, got {value!r}")
+    raise ValueError(
+        f"{who}: unsupported default value type {type(value)}: expected a number, string, dtype, device or "
+        f"None, got {value!r}"
+    )
 
 
-def _type_of(hint: Any, who: str) -> str:
-    if isinstance(hint, typing.TypeVar) or hint is Any or hint is inspect.Parameter.empty:
-        raise ValueError(f"{who}: expected a type of schemas, got {hint}, which is unsupported")
-    if hint in _TYPES:
+def _is_tuple(hint: Any) -> bool:
+    return hint is tuple or typing.get_origin(hint) is tuple
+
+
+def _type_of(hint: Any) -> str | None:
+    """Return a type of schemas; None for an annotation that is none. Not each one is accepted everywhere."""
+    if isinstance(hint, collections.abc.Hashable) and hint in _TYPES:
         return _TYPES[hint]
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType) and type(None) in inner:
         rest = [part for part in inner if part is not type(None)]
-        return _type_of(functools.reduce(operator.or_, rest), who) + "?"
-    if origin in _LISTS and len(inner) == 1:
-        element = _type_of(inner[0], who)
-        if not element.endswith("]"):
-            return element + "[]"
-    raise ValueError(f"{who}: unsupported type: expected one of {sorted(set(_TYPES.values()))}, got {hint}")
+        suffix, element = "?", _type_of(functools.reduce(operator.or_, rest))
+    elif origin in _LISTS and len(inner) == 1:
+        suffix, element = "[]", _type_of(inner[0])
+    else:
+        return None
+    return None if element is None else element + suffix
 
 
 def _results(hints: dict[str, Any], signature: inspect.Signature) -> str:
-    who = "infer_schema: the return value"
     if "return" not in hints:
         if signature.return_annotation is None:
             return "()"
         raise ValueError(
-            f"{who}: the function must have a type annotation: expected one for its results, got none"
+            "infer_schema: no return type annotation was provided: expected one for the results, got none"
         )
     hint = hints["return"]
     if hint in (None, type(None)):
         return "()"
-    if typing.get_origin(hint) is tuple:
-        inner = typing.get_args(hint)
-        if hint in (typing.Tuple[()], tuple[()]):  # noqa: UP006  (the older form is another object)
-            return "()"
-        if not inner or Ellipsis in inner:
-            raise ValueError(
-                f"{who}: unsupported type: expected a tuple that names each of its members, got {hint}"
-            )
-        return f"({', '.join(_type_of(part, who) for part in inner)})"
-    return _type_of(hint, who)
+    if not _is_tuple(hint):
+        return _result(hint)
+    if hint in (typing.Tuple[()], tuple[()]):  # noqa: UP006  (the older form is another object)
+        return "()"
+    return f"({', '.join(map(_result, typing.get_args(hint) or (hint,)))})"
+
+
+def _result(hint: Any) -> str:
+    spelled = _type_of(hint)
+    is_list = typing.get_origin(hint) is list
+    if spelled is None or not _RESULTS.fullmatch(spelled) or (spelled.endswith("]") and not is_list):
+        raise ValueError(
+            "infer_schema: the return value has an unsupported type: expected Tensor, int, float, bool, "
+            f"int | float | bool, a list of Tensors, or a tuple that names each of its members, got {hint}"
+        )
+    return spelled
