@@ -103,7 +103,7 @@ def _flat(names):
     return [names] if isinstance(names, str) else [n for part in names for n in _flat(part)]
 
 
-@pytest.mark.parametrize("state", [None, "float32", "bfloat16"])
+@pytest.mark.parametrize("state", [None, "float32", "bfloat16", "float16"])
 def test_states_are_cast_too(state):
     def program(m):
         h = None if state is None else tuple(m.zeros(1, 3, 6, dtype=getattr(m, state)) for _ in range(2))
@@ -112,6 +112,40 @@ def test_states_are_cast_too(state):
 
     assert program(fb) == ["bfloat16", ["bfloat16", "bfloat16"]]
     assert_dtypes_agree(program)
+
+
+STATES = [None, "float32", "bfloat16", "float16"]
+
+
+@pytest.mark.parametrize("region", ["bfloat16", "float16"])
+@pytest.mark.parametrize("weights", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("given", ["float32", "bfloat16", "float16"])
+def test_the_flag_of_onednn_turns_the_cast_off(region, weights, given):
+    found = []
+    for m in (fb, pytorch()):
+        made, x = layer(m, "LSTM", 4, 6).to(getattr(m, weights)), m.ones(5, 3, 4, dtype=getattr(m, given))
+        for state in STATES:
+            h = (m.zeros(1, 3, 6, dtype=getattr(m, state)),) * 2 if state else None
+            for enabled in [False, True] if region == "bfloat16" else [False]:
+                with (
+                    m.backends.mkldnn.flags(enabled=enabled),
+                    m.autocast("cpu", dtype=getattr(m, region)),
+                ):
+                    found.append((m is fb, state, enabled, dtypes(made(x, h))))
+    half = len(found) // 2
+    assert [row[1:] for row in found[:half]] == [row[1:] for row in found[half:]]
+    assert fb.backends.mkldnn.enabled
+
+
+def test_the_flag_of_onednn_is_read_at_each_call():
+    made, x = layer(fb, "LSTM", 4, 6), fb.ones(5, 3, 4)
+    with fb.autocast("cpu"):
+        with fb.backends.mkldnn.flags(enabled=False):
+            single = made(x)[0]
+            assert made(fb.nn.utils.rnn.pack_sequence([x[:, 0]]))[0].data.dtype == fb.float32
+        assert single.dtype == fb.float32
+        assert made(x)[0].dtype == fb.bfloat16
+        assert fb.allclose(single, made(x)[0].float(), rtol=0, atol=0.02)
 
 
 def test_projections_run_step_by_step():

@@ -123,13 +123,18 @@ def _is_one_operator(x: Tensor, gates: Tensor, state: State, weight: Tensor) -> 
 def _casts_sequence(x: Tensor, dtypes: set[dtype]) -> bool:
     """Whether autocast casts the state and the weight of an LSTM as it has cast the sums of a layer's input.
 
-    As in PyTorch, where this is the layer of a library, which takes neither float16 nor empty inputs.
+    As in PyTorch, where this is the layer of a library, which a flag turns off, and which takes neither
+    inputs in float16 nor empty ones.
     """
+    from flambeau.backends import mkldnn
+
     return (
         x.is_cpu
         and _C.is_autocast_enabled("cpu")
+        and mkldnn.enabled
         and x.numel() > 0
-        and {x.dtype, *dtypes} <= {_C.float32, _C.bfloat16}
+        and x.dtype in (_C.float32, _C.bfloat16)
+        and dtypes <= {_C.float32, _C.bfloat16, _C.float16}
     )
 
 

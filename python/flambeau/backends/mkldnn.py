@@ -29,7 +29,10 @@ def is_available() -> bool:
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True
 ) -> AbstractContextManager[None]:
-    """Set the flags of this module for the length of a block. No effect on results.
+    """Set the flags of this module for the length of a block.
+
+    They have no effect on results, except that an LSTM in a region of CPU autocast computes in the region's
+    dtype only if `enabled` is True.
 
     Args:
         enabled: whether oneDNN may be used.
