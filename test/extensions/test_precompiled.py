@@ -54,7 +54,8 @@ def test_extensions_share_a_header(build_root, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "root"))
     results = []
     for name, operation in (("doubles", "x * 2"), ("halves", "x / 2")):
-        code = f"at::Tensor {name}(const at::Tensor& x) {{ return {operation}; }}"
+        code = "#include <torch/extension.h>\n" if name == "halves" else ""
+        code += f"at::Tensor {name}(const at::Tensor& x) {{ return {operation}; }}"
         module = cpp_extension.load_inline(
             name, code, functions=name, extra_cflags=["-H"], use_pch=True, verbose=True
         )
@@ -80,6 +81,17 @@ def test_a_changed_header_is_compiled_again(sources, run_python):
     assert built("-DOTHER=1") == ("6", True, True)  # other flags, another header
     assert built("-DOTHER=2") == ("7", True, True)
     assert len(compiled_headers(sources)) == 3
+
+
+@pytest.mark.parametrize("again", ["#include <value.h>", '#include "value.h"', '#include "other.h"'])
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_a_source_includes_the_header_again(sources, run_python, again, is_guarded):
+    (sources / "other.h").write_text("#include <value.h>\n")
+    (sources / "source.cpp").write_text(SOURCE.replace("#include <value.h>", f"#include <value.h>\n{again}"))
+    if not is_guarded:
+        (sources / "value.h").write_text("#include <Python.h>\n#undef VALUE\n#define VALUE 3\n")
+    output = run_python("-c", PROGRAM, sources, sources / "build", "-H")
+    assert output.split()[-1] == "3" and reads_compiled_header(output, sources)
 
 
 def test_four_processes_compile_the_header_once(sources, start_python):

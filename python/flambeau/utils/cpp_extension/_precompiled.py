@@ -62,8 +62,10 @@ def with_header(plan: _ninja.Plan, header: str, verbose: bool) -> _ninja.Plan:
     found = folder / "headers", header
     _ninja.compiled_form(*found).parent.mkdir(parents=True, exist_ok=True)
     with _folders.locked(folder):
-        source = folder / "source.h"
-        if not source.exists():
-            source.write_text(f"#include <{header}>\n")
+        # g++ takes only the first header of a source in compiled form; this file is there for further ones.
+        again = found[0] / header
+        for file, word in ((folder / "source.h", "include"), (again, "include_next")):
+            if not file.exists():
+                file.write_text(f"#{word} <{header}>\n")
         _ninja.run_file(folder, text, f"the compiled form of {header}", verbose)
     return replace(plan, precompiled=found)
