@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/fused_plan.h"
 #include "aten/cpu/pointwise.h"
@@ -179,6 +180,38 @@ std::vector<Tensor> FusedGroup::run(ArrayRef<const Tensor*> inputs) const {
   check_inputs(inputs);
   if (steps_.size() != 1) return plan_for(inputs)->run(inputs);
   return std::vector<Tensor>(outputs_.size(), run_one_step(inputs));
+}
+
+void FusedGroup::check_given(ArrayRef<const Tensor*> given, const FusedPlan& plan) const {
+  check_type(given.size() == outputs_.size(), "_FusedGroup.into: expected ", outputs_.size(),
+             " outputs, got ", given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) continue;
+    const Tensor& t = *given[i];
+    const Tensor& result = plan.result(static_cast<size_t>(outputs_[i]));
+    check(is_plain(t) && t.sizes() == result.sizes() && t.dtype() == result.dtype(),
+          "_FusedGroup.into: expected output ", i, " on the CPU like ", result, ", got ", t);
+    check(!has_internal_overlap(t), "_FusedGroup.into: expected output ", i,
+          " whose elements do not share memory, got ", t);
+    for (size_t j = 0; j < i; ++j) {
+      check(!given[j] || overlap_of(t, *given[j]) == Overlap::No,
+            "_FusedGroup.into: expected outputs with memory of their own, got outputs ", j, " and ",
+            i, " that overlap");
+    }
+  }
+}
+
+std::vector<Tensor> FusedGroup::run_into(ArrayRef<const Tensor*> given,
+                                         ArrayRef<const Tensor*> inputs) const {
+  check_inputs(inputs);
+  const std::shared_ptr<const FusedPlan> plan = plan_for(inputs);
+  check_given(given, *plan);
+  for (const Tensor* t : given) {
+    if (!t) continue;
+    t->storage()->make_writable();
+    t->impl()->bump_version();
+  }
+  return plan->run(inputs, given);
 }
 
 namespace {

@@ -44,6 +44,9 @@ class FusedGroup {
   // Sizes and strides may differ from the recorded ones; dtypes may not. RuntimeError where an
   // input does not fit, TypeError for another number of inputs.
   std::vector<Tensor> run(ArrayRef<const Tensor*> inputs) const;
+  // The same, where some outputs are written to given tensors of their sizes and dtypes; null: a
+  // new tensor. RuntimeError where a given tensor does not fit its output.
+  std::vector<Tensor> run_into(ArrayRef<const Tensor*> given, ArrayRef<const Tensor*> inputs) const;
   // A line for each step: "s0 = add(i0, i1): float32".
   std::string describe() const;
 
@@ -53,6 +56,7 @@ class FusedGroup {
 
  private:
   void check_inputs(ArrayRef<const Tensor*> inputs) const;
+  void check_given(ArrayRef<const Tensor*> given, const FusedPlan& plan) const;
   void drop_unused_steps();
   Tensor run_one_step(ArrayRef<const Tensor*> inputs) const;
   std::shared_ptr<const FusedPlan> plan_for(ArrayRef<const Tensor*> inputs) const;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "aten/core/factory.h"
+#include "aten/core/shape.h"
+#include "aten/cpu/copy.h"
 #include "aten/cpu/fused_part.h"
 #include "aten/cpu/loop_choice.h"
 #include "aten/cpu/pointwise.h"
@@ -23,6 +25,15 @@ std::pair<int64_t, int64_t> rank_of(const Tensor& t) {
   const IntArrayRef sizes = t.sizes();
   const auto ones = std::count(sizes.begin(), sizes.end(), 1);
   return {t.dim(), t.dim() - ones};
+}
+
+// Whether a group can write its result straight to a given tensor.
+bool takes_result(const Tensor& given, const Tensor& result, ArrayRef<const Tensor*> inputs) {
+  for (int64_t d = 0; d < given.dim(); ++d) {
+    if (given.size(d) > 1 && given.stride(d) != result.stride(d)) return false;
+  }
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](const Tensor* input) { return overlap_of(given, *input) == Overlap::No; });
 }
 
 }  // namespace
@@ -109,15 +120,26 @@ bool FusedPlan::fits(ArrayRef<const Tensor*> inputs) const {
   return default_dtype() == default_dtype_;
 }
 
-std::vector<Tensor> FusedPlan::run(ArrayRef<const Tensor*> inputs) const {
+std::vector<Tensor> FusedPlan::memory_for(ArrayRef<const Tensor*> inputs,
+                                          ArrayRef<const Tensor*> given) const {
   std::vector<Tensor> results(results_.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto s = static_cast<size_t>(outputs_[i]);
+    if (given[i] && takes_result(*given[i], results_[s], inputs)) results[s] = *given[i];
+  }
   for (size_t s = 0; s < results.size(); ++s) {
     const Tensor& shape = results_[s];
-    if (!is_in_memory_[s]) continue;
+    if (!is_in_memory_[s] || results[s].defined()) continue;
     results[s] = is_row_major_[s] ? empty_tensor(shape.sizes(), shape.dtype())
                                   : empty_strided_tensor(shape.sizes(), shape.strides(),
                                                          shape.dtype(), DeviceType::CPU);
   }
+  return results;
+}
+
+std::vector<Tensor> FusedPlan::run(ArrayRef<const Tensor*> inputs,
+                                   ArrayRef<const Tensor*> given) const {
+  std::vector<Tensor> results = memory_for(inputs, given);
   for (const FusedPart& part : parts_) {
     SmallVector<char*, 32> data;
     for (const FusedArray& array : part.arrays) {
@@ -131,7 +153,12 @@ std::vector<Tensor> FusedPlan::run(ArrayRef<const Tensor*> inputs) const {
   }
   std::vector<Tensor> outputs;
   outputs.reserve(outputs_.size());
-  for (const int32_t s : outputs_) outputs.push_back(results[static_cast<size_t>(s)]);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Tensor& result = results[static_cast<size_t>(outputs_[i])];
+    const bool is_given = !given.empty() && given[i];
+    outputs.push_back(is_given ? *given[i] : result);
+    if (is_given && !result.is_same(*given[i])) copy_into(*given[i], result);
+  }
   return outputs;
 }
 

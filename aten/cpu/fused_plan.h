@@ -81,12 +81,16 @@ class FusedPlan {
 
   bool fits(ArrayRef<const Tensor*> inputs) const;
   const PointwiseDTypes& types(size_t step) const { return types_[step]; }
-  std::vector<Tensor> run(ArrayRef<const Tensor*> inputs) const;
+  const Tensor& result(size_t step) const { return results_[step]; }
+  // `given`: for each output the tensor to write to, or null; empty: all outputs are new.
+  std::vector<Tensor> run(ArrayRef<const Tensor*> inputs, ArrayRef<const Tensor*> given = {}) const;
 
  private:
   friend class FusedPartMaker;
   void infer_shapes(const FusedGroup& group, ArrayRef<const Tensor*> inputs);
   std::vector<std::vector<int32_t>> split_by_size();
+  std::vector<Tensor> memory_for(ArrayRef<const Tensor*> inputs,
+                                 ArrayRef<const Tensor*> given) const;
 
   ScalarType default_dtype_;        // which integers become in some operators
   std::vector<Tensor> inputs_;      // without memory

@@ -7,6 +7,7 @@
 #include "aten/cpu/fused.h"
 #include "aten/dispatch/operator_entry.h"
 #include "aten/dispatch/operator_traits.h"
+#include "python/csrc/autograd.h"
 #include "python/csrc/generated.h"
 #include "python/csrc/tensor_type.h"
 
@@ -43,29 +44,59 @@ SmallVector<const Tensor*, 16> tensors_in(const char* what, PyObject* list) {
 
 // --- groups --------------------------------------------------------------------------------------
 
+Ref list_of(std::vector<Tensor> tensors) {
+  Ref list = Ref::checked(PyList_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Ref tensor = Ref::checked(wrap(std::move(tensors[i])));
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(tensor.get()));
+  }
+  return list;
+}
+
+// body(inputs) without the GIL where it takes long.
+template <typename Body>
+PyObject* run_group(PyObject* const* values, Py_ssize_t count, const Body& body) {
+  SmallVector<const Tensor*, 16> inputs;
+  int64_t largest = 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const Tensor& t = checked_tensor("_FusedGroup", values[i]);
+    if (t.defined()) largest = std::max(largest, t.numel());
+    inputs.push_back(&t);
+  }
+  std::vector<Tensor> results;
+  {
+    const WithoutGil released(largest > kReleaseGilAbove);
+    results = body(ArrayRef<const Tensor*>(inputs.data(), inputs.size()));
+  }
+  return list_of(std::move(results)).release();
+}
+
 PyObject* call_group(PyObject* self, PyObject* const* values, size_t flags, PyObject* names) {
   return guarded([&]() -> PyObject* {
     check_type(!names || PyTuple_GET_SIZE(names) == 0,
                "_FusedGroup: expected no keyword arguments, got some");
-    SmallVector<const Tensor*, 16> inputs;
-    int64_t largest = 0;
-    for (Py_ssize_t i = 0; i < PyVectorcall_NARGS(flags); ++i) {
-      const Tensor& t = checked_tensor("_FusedGroup", values[i]);
-      if (t.defined()) largest = std::max(largest, t.numel());
-      inputs.push_back(&t);
+    const FusedGroup& group = *group_of(self).group;
+    return run_group(values, PyVectorcall_NARGS(flags),
+                     [&](ArrayRef<const Tensor*> inputs) { return group.run(inputs); });
+  });
+}
+
+// into([output or None, ...], *inputs): as a call, with outputs in given tensors.
+PyObject* call_group_into(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    check_type(count > 0 && PyList_Check(values[0]),
+               "_FusedGroup.into: expected a list of tensors and None, got ",
+               count > 0 ? Py_TYPE(values[0])->tp_name : "nothing");
+    const Ref list = Ref::checked(PyList_AsTuple(values[0]));  // other threads may change the list
+    SmallVector<const Tensor*, 16> given;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i) {
+      PyObject* const item = PyTuple_GET_ITEM(list.get(), i);
+      given.push_back(item == Py_None ? nullptr : &checked_tensor("_FusedGroup.into", item));
     }
-    std::vector<Tensor> results;
-    {
-      const FusedGroup& group = *group_of(self).group;
-      const WithoutGil released(largest > kReleaseGilAbove);
-      results = group.run(ArrayRef<const Tensor*>(inputs.data(), inputs.size()));
-    }
-    Ref list = Ref::checked(PyList_New(static_cast<Py_ssize_t>(results.size())));
-    for (size_t i = 0; i < results.size(); ++i) {
-      const Ref result = Ref::checked(wrap(std::move(results[i])));
-      PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(result.get()));
-    }
-    return list.release();
+    const FusedGroup& group = *group_of(self).group;
+    return run_group(values + 1, count - 1, [&](ArrayRef<const Tensor*> inputs) {
+      return group.run_into(ArrayRef<const Tensor*>(given.data(), given.size()), inputs);
+    });
   });
 }
 
@@ -91,6 +122,7 @@ Ref make_group(std::shared_ptr<const FusedGroup> group) {
 }
 
 PyMethodDef group_methods[] = {{"describe", describe, METH_NOARGS, nullptr},
+                               {"into", as_cfunction(call_group_into), METH_FASTCALL, nullptr},
                                {nullptr, nullptr, 0, nullptr}};
 PyMemberDef group_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(GroupObject, vectorcall), READONLY, nullptr},
@@ -191,7 +223,68 @@ PyObject* operator_facts(PyObject*, PyObject* name) {
   });
 }
 
+// How a slice of leading dimensions of a call is made of an argument; nullptr: it cannot be made.
+const char* slice_role(BatchPlace place) {
+  static const char* const dims[] = {"dim", "dims", "dims or all", "order", "new dim", "new dims"};
+  switch (place.role) {
+    case BatchRole::Plain:
+      return "";
+    case BatchRole::Operand:
+    case BatchRole::Mask:
+      return "operand";
+    case BatchRole::Front:
+      return "front";
+    case BatchRole::Size:
+      return "sizes";
+    case BatchRole::Dim:
+      return dims[place.at];
+    default:
+      return nullptr;
+  }
+}
+
+// The role of each argument, empty where a rule makes no slices.
+std::vector<const char*> slice_roles(const OperatorTraits& traits, const BatchRule& rule) {
+  std::vector<const char*> roles;
+  if (rule.method != BatchMethod::Pointwise && rule.method != BatchMethod::Place) return roles;
+  for (const BatchPlace& result : rule.results) {
+    if (result.role != BatchRole::Front) return roles;
+  }
+  for (size_t i = 0; i < traits.arguments.size(); ++i) {
+    const char* const role =
+        slice_role(i < rule.arguments.size() ? rule.arguments[i] : BatchPlace());
+    if (!role) return {};
+    roles.push_back(role);
+  }
+  return roles;
+}
+
+// _operator_slices("sum.dim_IntList"): for each batching rule whose results have the batch in front
+// a tuple with the role of each argument; an empty tuple for operators without such rules.
+PyObject* operator_slices(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    check_type(PyUnicode_Check(name), "_operator_slices: expected a str, got ",
+               Py_TYPE(name)->tp_name);
+    const char* const text = PyUnicode_AsUTF8(name);
+    if (!text) return nullptr;
+    const OperatorEntry* const op = find_operator(text);
+    const Ref found = Ref::checked(PyList_New(0));
+    for (size_t r = 0; op && op->traits && r < op->traits->rules.size(); ++r) {
+      const std::vector<const char*> roles = slice_roles(*op->traits, op->traits->rules[r]);
+      if (roles.empty()) continue;
+      const Ref row = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(roles.size())));
+      for (size_t i = 0; i < roles.size(); ++i) {
+        Ref role = Ref::checked(PyUnicode_InternFromString(roles[i]));
+        PyTuple_SET_ITEM(row.get(), static_cast<Py_ssize_t>(i), role.release());
+      }
+      checked(PyList_Append(found.get(), row.get()));
+    }
+    return PyList_AsTuple(found.get());
+  });
+}
+
 PyMethodDef functions[] = {{"_operator_facts", operator_facts, METH_O, nullptr},
+                           {"_operator_slices", operator_slices, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
 template <typename F>

@@ -280,6 +280,7 @@ class _DefinedOperator:
 
 class _FusedGroup:
     def __call__(self, /, *inputs: Tensor) -> list[Tensor]: ...
+    def into(self, outputs: list[Tensor | None], /, *inputs: Tensor) -> list[Tensor]: ...
     def describe(self) -> str: ...
 
 class _FusedRecorder:
@@ -290,6 +291,7 @@ class _FusedRecorder:
     def group(self, outputs: list[Tensor]) -> _FusedGroup: ...
 
 _operator_facts: Callable[[str], tuple[bool, bool, bool, bool, str | None] | None]
+_operator_slices: Callable[[str], tuple[tuple[str, ...], ...]]
 
 # Tables of functions, and what only the package itself calls.
 DisableTorchFunction: Any

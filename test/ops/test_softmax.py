@@ -71,3 +71,24 @@ def test_shares_of_cumulative_sums_of_exponentials_add_up(start, step):
     np.testing.assert_allclose(x.grad.sum().item(), 4, rtol=1e-6)
     tangent = fb.func.jvp(lambda t: fb.logcumsumexp(t, 0), (x.detach(),), (fb.ones(4),))[1]
     np.testing.assert_allclose(tangent.numpy(), np.ones(4), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.bfloat16])
+@pytest.mark.parametrize("value", [-1e9, -800.0, -104.5, -float("inf")])
+def test_hidden_elements_get_nothing(dtype, value):
+    """Elements far below the largest one, along rows and columns."""
+    fb.manual_seed(0)
+    scores = fb.rand(33, 40).to(dtype)
+    hidden = fb.rand(33, 40) < 0.3
+    hidden[:, 0] = hidden[0] = False
+    for dim in (0, 1):
+        masked = scores.masked_fill(hidden, value)
+        found = fb.softmax(masked, dim)
+        bound = 1e-2 if dtype == fb.bfloat16 else 1e-6
+        exact = (masked.double() - masked.double().amax(dim, True)).exp()
+        exact = exact / exact.sum(dim, keepdim=True)
+        assert fb.allclose(found.double(), exact, rtol=bound, atol=0 if dtype == fb.float64 else 1e-44)
+        if value < -750 or dtype != fb.float64:
+            assert not found[hidden].any()
+        logarithm = fb.log_softmax(masked, dim)
+        assert fb.allclose(logarithm[~hidden].double(), exact[~hidden].log(), rtol=bound, atol=bound)

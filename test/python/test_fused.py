@@ -430,3 +430,74 @@ def test_program_class_compares():
     step = fused_programs.Step(add, [None], [0])
     program = Program([x], [step], [1])
     assert difference(program, [x], program.run([x])).startswith("exp")
+
+
+# --- results in given tensors ---------------------------------------------------------------------------
+
+
+def scaled(x, y):
+    z = x * 2 + y
+    return [z, z.tanh()]
+
+
+def test_results_in_given_tensors():
+    x, y = flambeau.randn(6, 64), flambeau.randn(64)
+    group = group_of(scaled, x, y)
+    expected = group(x, y)
+    whole = flambeau.zeros(4, 6, 64)
+    versions = whole._version
+    one, two = group.into([whole[1], None], x, y)
+    assert one.data_ptr() == whole[1].data_ptr() and same([one, two], expected) and whole._version > versions
+    assert same([whole[1]], expected[:1]) and not whole[[0, 2, 3]].any()
+    turned = flambeau.zeros(64, 6).t()  # another memory order
+    one, two = group.into([None, turned], x, y)
+    assert two is turned and same([one, turned.contiguous()], expected)
+    single = group_of(lambda x, y: [x * y], x, y)
+    assert same(single.into([whole[2]], x, y), [x * y]) and same([whole[2]], [x * y])
+
+
+def test_given_tensors_that_are_inputs():
+    x, y = flambeau.randn(6, 64), flambeau.randn(64)
+    group = group_of(scaled, x, y)
+    expected = group(x, y)
+    for place in (0, 1):
+        own = x.clone()
+        given = [own if i == place else None for i in range(2)]
+        assert same(group.into(given, own, y), expected)
+    base = flambeau.randn(7, 64)
+    expected = group(base[:6].clone(), y)
+    assert same(group.into([base[1:], None], base[:6], y), expected)
+
+
+def test_given_tensors_share_no_memory_with_lazy_clones():
+    x, y = flambeau.randn(6, 64), flambeau.randn(64)
+    given = flambeau.zeros(6, 64)
+    clone = flambeau._lazy_clone(given)
+    group_of(scaled, x, y).into([given, None], x, y)
+    assert given.any() and not clone.any()
+
+
+def test_given_tensors_that_do_not_fit():
+    x, y = flambeau.randn(6, 64), flambeau.randn(64)
+    group = group_of(scaled, x, y)
+    fits = flambeau.zeros(6, 64)
+    wrong = {
+        "like float32": flambeau.zeros(6, 64, dtype=flambeau.float64),
+        r"got float32\[6, 63\]": flambeau.zeros(6, 63),
+        "do not share memory": flambeau.zeros(1, 64).expand(6, 64),
+        "on the CPU": flambeau.empty(6, 64, device="meta"),
+    }
+    for message, tensor in wrong.items():
+        with pytest.raises(RuntimeError, match=message):
+            group.into([tensor, None], x, y)
+    with pytest.raises(RuntimeError, match="outputs 0 and 1 that overlap"):
+        group.into([fits, fits], x, y)
+    with pytest.raises(TypeError, match="expected 2 outputs, got 1"):
+        group.into([fits], x, y)
+    with pytest.raises(TypeError, match="expected a list of tensors and None, got flambeau.Tensor"):
+        group.into(fits, x, y)
+    with pytest.raises(TypeError, match="expected a list of tensors and None, got nothing"):
+        group.into()
+    with pytest.raises(TypeError, match="expected tensors, got int"):
+        group.into([3, None], x, y)
+    assert not fits.any()

@@ -175,3 +175,35 @@ def test_host_choices_about_a_batch_are_taken_for_all_of_it():
     matrices = fb.cat([fb.randn(2, 2, 2), fb.zeros(1, 2, 2)])  # one of them is singular
     second = hessian(fb.linalg.det)
     same(vmap(second)(matrices), fb.stack([second(m) for m in matrices]))
+
+
+def stacked(function, *batches):
+    return fb.stack([function(*entries) for entries in zip(*batches, strict=True)])
+
+
+@pytest.mark.parametrize("sizes", [(4,), (3, 4)])
+def test_normalisation_with_batches_of_some_arguments(sizes):
+    x, weights, bias = fb.randn(5, 6, 3, 4), fb.randn(5, *sizes), fb.randn(sizes)
+
+    def f(x, weight):
+        return fb.nn.functional.layer_norm(x, sizes, weight, bias)
+
+    expected = stacked(lambda x: f(x, weights[0]), x)
+    for place in range(4):
+        found = fb.func.vmap(f, (place, None))(x.movedim(0, place), weights[0])
+        assert fb.allclose(found, expected, atol=1e-6)
+    assert fb.allclose(fb.func.vmap(f)(x, weights), stacked(f, x, weights), atol=1e-6)
+    found = fb.func.vmap(f, (None, 0))(x[0], weights)
+    assert fb.allclose(found, stacked(lambda weight: f(x[0], weight), weights), atol=1e-6)
+
+
+def test_gradients_of_gathers_with_batches_of_some_arguments():
+    x, index = fb.randn(5, 6, 4), fb.randint(0, 4, (5, 6, 2))
+    f = fb.func.grad(lambda x, i: x.gather(-1, i).square().sum())
+    assert fb.allclose(fb.func.vmap(f)(x, index), stacked(f, x, index))
+    found = fb.func.vmap(f, (2, 2))(x.movedim(0, 2), index.movedim(0, 2))
+    assert fb.allclose(found, stacked(f, x, index))
+    assert fb.allclose(fb.func.vmap(f, (0, None))(x, index[0]), stacked(lambda x: f(x, index[0]), x))
+    assert fb.allclose(fb.func.vmap(f, (None, 0))(x[0], index), stacked(lambda i: f(x[0], i), index))
+    numbers = fb.func.vmap(f)(fb.arange(5.0), fb.zeros(5, dtype=fb.int64))
+    assert fb.equal(numbers, 2 * fb.arange(5.0))

@@ -17,6 +17,7 @@ from flambeau.compiler.aot.loops import Body
 from flambeau.compiler.aot.partition import divide
 from flambeau.compiler.aot.state import ending_in
 from flambeau.compiler.emit.program import Part, Writer, program
+from flambeau.compiler.emit.rows import Sliced, could_slice, slice_rows, sliced_groups
 from flambeau.compiler.ir import GAIN
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
 from flambeau.compiler.passes.products import transpose_products
@@ -40,6 +41,9 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
 def _fused(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
     run: Callable[..., Any] = graph.forward
     graph.meta[GAIN] = False
+    if any(isinstance(x, flambeau.Tensor) and x.is_meta for x in inputs):
+        counters["fusion"]["an input on meta"] += 1
+        return run
     try:
         with trace.timed("record below autograd"):
             joint = record(graph, inputs)
@@ -50,15 +54,30 @@ def _fused(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         counters["fusion"][f"{type(error).__name__} while the graph was recorded"] += 1
         return run
     made, writers, repeated = _programs(joint, inputs)
-    groups = sum(len(writer.groups) for writer in writers)
-    graph.meta[GAIN] = repeated > 0 or any(writer.could_fuse for writer in writers)
+    sliced = [group for writer in writers for group in sliced_groups(writer.graph)]
+    rows, groups = len(sliced), len(sliced) + sum(len(writer.groups) for writer in writers)
+    graph.meta[GAIN] = repeated + rows > 0 or any(w.could_fuse or could_slice(w.graph) for w in writers)
     if repeated:
         counters["fusion"]["operators computed again"] += repeated
     if groups == 0 and repeated == 0:
         counters["fusion"]["nothing to fuse"] += 1
         return run
     counters["fusion"]["groups"] += groups
-    return made if joint.end is None else ending_in(made, joint.end)
+    if rows:
+        counters["fusion"]["groups of rows"] += rows
+    made = made if joint.end is None else ending_in(made, joint.end)
+    return made if groups > rows or repeated else _while_useful(made, run, sliced)
+
+
+def _while_useful(
+    made: Callable[..., Any], run: Callable[..., Any], sliced: list[Sliced]
+) -> Callable[..., Any]:
+    """Return a function that runs a graph as it was captured once its row groups gain nothing."""
+
+    def call(*inputs: Any) -> Any:
+        return (run if all(group.gains_nothing for group in sliced) else made)(*inputs)
+
+    return call
 
 
 def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list[Writer], int]:
@@ -70,6 +89,7 @@ def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list
         joint.graph.output(joint.outputs)
         trace.changed("Graph", joint.graph, remove_dead)
         trace.changed("Graph", joint.graph, merge_equal)
+        trace.changed("Graph", joint.graph, slice_rows)
         with trace.timed("write the program"):
             forward, writer = program(joint.graph, joint.constants)
         logs.say("aot_graphs", lambda: f"Forward:\n{joint.graph}")
@@ -81,6 +101,8 @@ def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list
     trace.changed("Forward", parts.forward, remove_dead)
     for change in (remove_dead, merge_equal, transpose_products, remove_dead):
         trace.changed("Backward", parts.backward, change)
+    trace.changed("Forward", parts.forward, slice_rows)
+    trace.changed("Backward", parts.backward, slice_rows)
     logs.say("aot_graphs", lambda: f"Forward:\n{parts.forward}\nBackward:\n{parts.backward}")
     with trace.timed("write the programs"):
         forward, first = program(parts.forward, joint.constants)

@@ -11,7 +11,7 @@ from typing import Any
 import flambeau
 from flambeau.compiler import logs
 from flambeau.compiler.ir.dependences import Dependences, overload_of
-from flambeau.compiler.passes.fusion import Group, groups_of, pays
+from flambeau.compiler.passes.fusion import Group, boundary, groups_of, pays
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_arg
@@ -90,11 +90,19 @@ class Writer:
         constants: tensors of its ``get_attr`` nodes, by target.
         takes_list: whether the program takes its inputs as one list, which it empties, so that it alone
             keeps them alive and can free each after its last use.
+        into: for results of pointwise operators the placeholder of the tensor that they are written to.
     """
 
-    def __init__(self, graph: Graph, constants: dict[str, Any], takes_list: bool = False) -> None:
-        self.graph, self.takes_list = graph, takes_list
+    def __init__(
+        self,
+        graph: Graph,
+        constants: dict[str, Any],
+        takes_list: bool = False,
+        into: dict[Node, Node] | None = None,
+    ) -> None:
+        self.graph, self.takes_list, self.into = graph, takes_list, into or {}
         self.names: dict[str, Any] = {}  # the globals of the program
+        self.text = ""  # of the program
         self.lines: list[str] = []
         self.groups: list[Group] = []
         self.parts: list[Writer] = []  # of branches and loops
@@ -122,6 +130,8 @@ class Writer:
         found = groups_of(self.graph, dependences)
         self.could_fuse = bool(found) or any(part.could_fuse for part in self.parts)
         own = [group for group in found if pays(group)]
+        grouped = {node for group in own for node in group.nodes}
+        own += [boundary([node]) for node in self.into if node not in grouped]
         self.groups = own + [group for part in self.parts for group in part.groups]
         order = schedule(self.graph, dependences, own)
         ending = self._ending()
@@ -151,7 +161,7 @@ class Writer:
 
     def described(self, text: str) -> str:
         """Return a program's text with the steps of its groups."""
-        groups = {name: value for name, value in self.names.items() if name.startswith("group_")}
+        groups = {name: value for name, value in self.names.items() if hasattr(value, "describe")}
         shown = (f"{name}:\n{group.describe()}" for name, group in groups.items())
         return "\n".join([f"Program of a graph:\n{text}", *shown])
 
@@ -167,7 +177,11 @@ class Writer:
             name = f"group_{place}"
             self.names[name] = fused(step)
             outputs = ", ".join(node.name for node in step.outputs)
-            self.lines.append(f"{outputs}, = {name}({', '.join(node.name for node in step.inputs)})")
+            given = [node.name for node in step.inputs]
+            if any(node in self.into for node in step.outputs):
+                targets = [self.into[n].name if n in self.into else "None" for n in step.outputs]
+                name, given = f"{name}.into", [f"[{', '.join(targets)}]", *given]
+            self.lines.append(f"{outputs}, = {name}({', '.join(given)})")
             return
         args = [self._text(a) for a in step.args]
         args += [f"{key}={self._text(value)}" for key, value in step.kwargs.items()]
@@ -202,11 +216,14 @@ def direct(node: Node) -> Callable[..., Any]:
 
 
 def program(
-    graph: Graph, constants: dict[str, Any], takes_list: bool = False
+    graph: Graph,
+    constants: dict[str, Any],
+    takes_list: bool = False,
+    into: dict[Node, Node] | None = None,
 ) -> tuple[Callable[..., list[Any]], Writer]:
     """Return the function of a graph and what wrote it."""
-    writer = Writer(graph, constants, takes_list)
-    text = writer.write()
+    writer = Writer(graph, constants, takes_list, into)
+    text = writer.text = writer.write()
     logs.say("output_code", lambda: writer.described(text))
     names = dict(writer.names)
     exec(compile(text, "<program of a graph>", "exec"), names)

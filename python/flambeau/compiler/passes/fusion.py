@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,21 +68,32 @@ def _size(node: Node) -> tuple[int, ...]:
     return tuple(node.meta["val"].size())
 
 
-def _levels(graph: Graph, dependences: Dependences) -> dict[Node, int]:
+def levels_of(
+    graph: Graph,
+    dependences: Dependences,
+    joins: Callable[[Node, Node], bool],
+    may_rise: Callable[[Node], bool],
+) -> dict[Node, int]:
     """Return a number for each node that grows along every edge whose nodes cannot be in one loop.
 
     So nodes of one level are connected by edges inside of loops alone: groups within a level cannot need
-    each other in a circle. A fusable node has the highest number that its users allow.
+    each other in a circle. A node that may be in a loop has the highest number that its users allow.
+
+    Args:
+        graph: the graph.
+        dependences: its edges.
+        joins: whether a node can be in one loop with an earlier one.
+        may_rise: whether a node can be in a loop.
     """
     levels: dict[Node, int] = {}
     after: dict[Node, list[Node]] = {}
     for node in graph.nodes:
-        levels[node] = max((levels[e] + (not _joins(node, e)) for e in dependences.before[node]), default=0)
+        levels[node] = max((levels[e] + (not joins(node, e)) for e in dependences.before[node]), default=0)
         for earlier in dependences.before[node]:
             after.setdefault(earlier, []).append(node)
     for node in reversed(list(graph.nodes)):
-        if is_fusable(node) and node in after:
-            levels[node] = min(levels[user] - (not _joins(user, node)) for user in after[node])
+        if may_rise(node) and node in after:
+            levels[node] = min(levels[user] - (not joins(user, node)) for user in after[node])
     return levels
 
 
@@ -98,7 +110,7 @@ def groups_of(graph: Graph, dependences: Dependences) -> list[Group]:
 
     A group is divided where it has more nodes or arrays than one loop takes.
     """
-    levels = _levels(graph, dependences)
+    levels = levels_of(graph, dependences, _joins, is_fusable)
     found: dict[Node, list[Node]] = {}
     readers: dict[Any, Node] = {}
     for node in graph.nodes:
@@ -108,13 +120,14 @@ def groups_of(graph: Graph, dependences: Dependences) -> list[Group]:
         for argument in node.all_input_nodes:
             for other in (argument, readers.setdefault((argument, levels[node], _size(node)), node)):
                 if levels.get(other) == levels[node] and other in found and _size(other) == _size(node):
-                    _join(found, other, node)
+                    join(found, other, node)
     place = {node: i for i, node in enumerate(graph.nodes)}
     unique = {id(nodes): sorted(nodes, key=place.__getitem__) for nodes in found.values()}
     return [group for nodes in unique.values() for group in _divided(nodes)]
 
 
-def _join(found: dict[Node, list[Node]], one: Node, two: Node) -> None:
+def join(found: dict[Node, list[Node]], one: Node, two: Node) -> None:
+    """Merge the groups of two nodes, which `found` gives by node."""
     larger, smaller = sorted((found[one], found[two]), key=len, reverse=True)
     if larger is smaller:
         return
