@@ -14,7 +14,8 @@ from flambeau import _C
 from flambeau._C import Tensor, dtype
 
 
-def _is_eligible(tensor: Tensor, kind: str) -> bool:
+def is_eligible(tensor: Tensor, kind: str) -> bool:
+    """Whether autocast of a device type casts a tensor; it leaves float64 as it is."""
     return tensor.device.type == kind and tensor.is_floating_point() and tensor.dtype != _C.float64
 
 
@@ -52,7 +53,7 @@ def with_casts(
         return function(operands)
     wanted = policy(operands, kind)
     if wanted is not None:
-        operands = [t.to(wanted) if _is_eligible(t, kind) else t for t in operands]
+        operands = [t.to(wanted) if is_eligible(t, kind) else t for t in operands]
     _C.set_autocast_enabled(kind, False)
     try:
         return function(operands)

@@ -16,7 +16,7 @@ class record_function:
     Args:
         name: of the range.
         args: a text beside it; accepted and not shown.
-    Raises: RuntimeError where the block is entered and `name` is not a str.
+    Raises: RuntimeError where the block is entered and `name` or `args` is not a str.
 
     Example:
         >>> from flambeau.profiler import profile, record_function
@@ -34,6 +34,10 @@ class record_function:
     def __enter__(self) -> record_function:
         if not isinstance(self.name, str):
             raise RuntimeError(f"record_function: expected a str as name, got {type(self.name).__name__}")
+        if not isinstance(self.args, str | None):
+            raise RuntimeError(
+                f"record_function: expected a str or None as args, got {type(self.args).__name__}"
+            )
         self._handles.append(_C._profiler_enter(self.name))
         return self
 

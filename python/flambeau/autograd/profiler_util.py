@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -92,7 +93,7 @@ class EventList(list[Any]):
 
         Args:
             sort_by: an attribute of the events, such as ``"self_cpu_time_total"``; the largest comes first.
-                None keeps the order.
+                The name of a device type stands for ``device``. None keeps the order.
             row_limit: the number of rows, at most; -1 for all.
             max_src_column_width: characters of source lines.
             max_name_column_width: characters of names.
@@ -106,7 +107,7 @@ class EventList(list[Any]):
         ordered = self
         if sort_by is not None:
             ordered = EventList(
-                sorted(self, key=attrgetter(sort_by), reverse=True),
+                sorted(self, key=attrgetter(re.sub("cuda|xpu|privateuse1", "device", sort_by)), reverse=True),
                 use_device=self._use_device,
                 profile_memory=self._profile_memory,
                 with_flops=self._with_flops,

@@ -314,7 +314,7 @@ def register_vmap(op: Any, func: Function | None = None, /, *, lib: Library | No
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
-    """Cast the floating arguments of an operator under autocast.
+    """Cast the floating arguments of an operator under autocast, except those in float64.
 
     Args:
         op: the operator: a definition, an overload or ``namespace::name``.

@@ -38,7 +38,8 @@ def opcheck(
         test_utils: the tests: "test_schema" (it writes only to the arguments that the schema names),
             "test_autograd_registration" (a derivative is registered if an argument requires a gradient and
             there are results),
-            "test_faketensor" (the function of `register_fake` returns the right shapes and dtypes),
+            "test_faketensor" (the function of `register_fake` returns the right shapes, strides and
+            dtypes),
             "test_aot_dispatch_dynamic" (gradients of two calls agree).
         raise_exception: whether to raise the first failure instead of returning it.
         atol: the absolute tolerance of gradients. None means the default of `testing.assert_close`.
@@ -163,6 +164,19 @@ def _fake(operator: CustomOperator, values: dict[str, Any], limits: dict[str, An
                 f"opcheck: {operator.name} gives {one.dtype} {tuple(one.shape)}, and its fake kernel "
                 f"{other.dtype} {tuple(other.shape)}"
             )
+        if one.shape == other.shape and _places(one) != _places(other):
+            raise RuntimeError(
+                f"opcheck: {operator.name} gives strides {one.stride()} and offset {one.storage_offset()}, "
+                f"and its fake kernel {other.stride()} and {other.storage_offset()}"
+            )
+
+
+def _places(tensor: Tensor) -> tuple[Any, ...] | None:
+    """Where the elements lie in memory. The stride of a dimension of size 1 says nothing."""
+    if tensor.layout != flambeau.strided or tensor.numel() == 0:
+        return None
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.storage_offset(), *(step for size, step in steps if size > 1)
 
 
 def _listed(result: Any) -> list[Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau.library._operators import CustomOperator, UnaliasedKernel, define, device_kinds, remove
-from flambeau.library._schemas import infer_schema, read
+from flambeau.library._schemas import Schema, check_namespace, infer_schema, read
 from flambeau.library._tags import tags_from
 from flambeau.ops import CUSTOM
 
@@ -57,7 +57,11 @@ class CustomOpDef(_C._OperatorHandle):
         return f"<CustomOpDef({self._qualname})>"
 
     def register_kernel(self, device_types: DeviceTypes, fn: Function | None = None, /) -> Any:
-        """Register a kernel for device types; None: all of them."""
+        """Register a kernel for device types; None: all of them.
+
+        Raises: ValueError for device types if neither a tensor nor ``device`` is an argument.
+        """
+        _check_device(self._operator.schema, device_types)
 
         def register(function: Function) -> Function:
             checked = UnaliasedKernel(function)
@@ -117,6 +121,16 @@ class CustomOpDef(_C._OperatorHandle):
         self._operator.changed()
 
 
+def _check_device(schema: Schema, device_types: DeviceTypes) -> None:
+    types = {p.name: p.type for p in schema.parameters}
+    has_device = types.get("device") == "Device" or any(t.startswith("Tensor") for t in types.values())
+    if device_types is not None and not has_device:
+        raise ValueError(
+            "register_kernel: functions without tensor inputs are required to have a `device: torch.device` "
+            f"argument: expected one, got {schema}"
+        )
+
+
 def custom_op(
     name: str,
     fn: Function | None = None,
@@ -138,7 +152,9 @@ def custom_op(
             `infer_schema` does.
         tags: a `Tag` or several, which ``tags`` of the overload shows.
     Returns: the operator, a `CustomOpDef`.
-    Raises: ValueError for another form of name, or annotations that do not determine a schema.
+    Raises: ValueError for another form of name, a reserved namespace, annotations that do not determine a
+        schema, a schema that does not say what `mutates_args` says, or device types without an argument that
+        has a device.
 
     Example:
         >>> @flambeau.library.custom_op("docs::area", mutates_args=())
@@ -150,9 +166,17 @@ def custom_op(
     space, mark, base = name.partition("::")
     if not mark or not space.isidentifier() or not base.isidentifier():
         raise ValueError(f"custom_op: expected a name 'namespace::name', got {name!r}")
+    check_namespace("custom_op", space)
 
     def make(function: Function) -> CustomOpDef:
         text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema
+        declared = read(base + text, space)
+        if schema is not None and declared.mutates != set(mutates_args):
+            raise ValueError(
+                "custom_op: expected mutates_args as in the schema, which mutates "
+                f"{sorted(declared.mutates)}, got {mutates_args!r} for {schema}"
+            )
+        _check_device(declared, device_types)
         made = CustomOpDef(space, base, base + text, function)
         made.register_kernel(device_types, function)
         made._operator.tags = [flambeau.Tag.pt2_compliant_tag, *tags_from(tags or ())]

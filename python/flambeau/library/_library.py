@@ -12,7 +12,7 @@ from flambeau.library._interposed import Interposition, add_fallback
 from flambeau.library._kernels import set_symmetric_memory
 from flambeau.library._operators import CUSTOM, CustomOperator, defined, find, remove
 from flambeau.library._operators import define as _define
-from flambeau.library._schemas import read
+from flambeau.library._schemas import check_namespace, read
 from flambeau.library._tags import tags_from
 from flambeau.ops import Overload, OverloadPacket, entry_name
 
@@ -80,10 +80,8 @@ class Library:
     def __init__(self, ns: str, kind: Literal["DEF", "IMPL", "FRAGMENT"], dispatch_key: str = "") -> None:
         if kind not in ("DEF", "IMPL", "FRAGMENT"):
             raise ValueError(f"Library: expected kind 'DEF', 'IMPL' or 'FRAGMENT', got {kind!r}")
-        if kind != "IMPL" and ns == "prim":
-            raise ValueError(
-                "Library: 'prim' is a reserved namespace: expected another namespace, got 'prim'"
-            )
+        if kind != "IMPL":
+            check_namespace("Library", ns)
         owner = _owners.get(ns)
         if kind == "DEF" and (ns == "aten" or (owner is not None and owner() is not None)):
             raise RuntimeError(

@@ -11,6 +11,7 @@ import flambeau
 from flambeau import _C
 from flambeau._arguments.schemas import bind, classes_of
 from flambeau._C import Tensor
+from flambeau._operators.casts import is_eligible
 from flambeau.library._schemas import Schema
 from flambeau.ops import CUSTOM, Overload, OverloadPacket, entry_name
 
@@ -184,7 +185,7 @@ class CustomOperator(_C._DefinedOperator):
         if kernel is not None:  # it turns autocast off before it calls the operator again
             return self._call(kernel, values)
         cast = {
-            name: _map(value, lambda t: t.to(dtype) if t.is_floating_point() else t)
+            name: _map(value, lambda t: t.to(dtype) if is_eligible(t, device) else t)
             for name, value in values.items()
         }
         with flambeau.autocast(device, enabled=False):

@@ -107,6 +107,12 @@ class Schema:
         ]
 
 
+def check_namespace(who: str, namespace: str) -> None:
+    """Raise ValueError for a namespace in which programs define nothing."""
+    if namespace == "prim":
+        raise ValueError(f"{who}: 'prim' is a reserved namespace: expected another namespace, got 'prim'")
+
+
 def read(text: str, namespace: str) -> Schema:
     """Read ``name.overload(Tensor x, int n=1) -> Tensor``; raise RuntimeError for another form."""
     found = _NAME.match(text)
