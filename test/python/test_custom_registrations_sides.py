@@ -125,6 +125,51 @@ def tables_sorted_by_a_device(torch):
     return [outcome(averages.table, sort_by=name) for name in [*names, "cuda_memory_usage", "cuda_time"]]
 
 
+@scenario
+def names_that_are_none(torch):
+    library = torch.library
+    found = []
+    for name in ("plain", "a::b::c", "::a::b", 3, None, b"a::b"):
+        found += [
+            outcome(library.define, name, "(Tensor x) -> Tensor"),
+            outcome(library.register_autograd, name, lambda ctx, grad: grad),
+            outcome(library.register_vmap, name, lambda *args: args),
+            outcome(library.register_autocast, name, "cpu", torch.bfloat16),
+            outcome(library.register_kernel, name, "cpu", lambda x: x),
+            outcome(library.register_fake, name, lambda x: x),
+        ]
+    return found
+
+
+@scenario
+def derivatives_of_operators_that_are_not_functional(torch):
+    found = []
+    for schema in ("(Tensor x) -> Tensor", "(Tensor(a!) x) -> ()", "(Tensor(a) x) -> Tensor(a)",
+                   "(Tensor(a!) x) -> Tensor(a!)", "(Tensor x) -> Tensor[]"):  # fmt: skip
+        name = f"registrations::f{next(_numbers)}"
+        torch.library.define(name, schema)
+        found.append(outcome(torch.library.register_autograd, name, lambda ctx, grad: grad))
+    return found
+
+
+@scenario
+def libraries_of_a_block(torch):
+    space, found = f"block{next(_numbers)}", []
+    for kind in ("FRAGMENT", "DEF", "DEF"):
+        with torch.library._scoped_library(space, kind) as library:
+            library.define("f(Tensor x) -> Tensor")
+            library.impl("f", lambda x: x + 1, "CompositeExplicitAutograd")
+            found.append(getattr(torch.ops, space).f(torch.ones(1)))
+        found.append(hasattr(getattr(torch.ops, space), "f"))
+    try:
+        with torch.library._scoped_library(space, "DEF") as library:
+            library.define("f(Tensor x) -> Tensor")
+            raise KeyError("inside")
+    except KeyError:
+        found.append(hasattr(getattr(torch.ops, space), "f"))
+    return found
+
+
 test_scenarios = scenario.test()
 
 

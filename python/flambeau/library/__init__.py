@@ -20,7 +20,7 @@ from flambeau.library._kernels import (
     triton_op,
     wrap_triton,
 )
-from flambeau.library._library import Library, fallthrough_kernel
+from flambeau.library._library import Library, _scoped_library, fallthrough_kernel
 from flambeau.library._operators import device_kinds, find, name_of
 from flambeau.library._schemas import infer_schema
 
@@ -84,8 +84,10 @@ def define(
     """
     if isinstance(qualname, Library):
         return _defined_by(qualname, str(schema))
-    space, mark, name = qualname.partition("::")
-    if not mark or not name:
+    if not isinstance(qualname, str):
+        raise ValueError(f"define: expected qualname to be a str or a Library, got {type(qualname).__name__}")
+    space, _, name = qualname.partition("::")
+    if qualname.count("::") != 1 or not name:
         raise ValueError(f"define: expected 'namespace::name', got {qualname!r}")
     library = lib or _library_of(space)
     library.define(name + str(schema), tags=tags)
@@ -261,7 +263,7 @@ def register_autograd(
             None saves nothing.
         lib: no effect; the derivative exists as long as the operator.
     Returns: None.
-    Raises: RuntimeError if the operator writes to its arguments.
+    Raises: RuntimeError if the operator writes to its arguments or returns views of them.
 
     Example:
         >>> @flambeau.library.custom_op("docs_library::scaled", mutates_args=())
@@ -274,9 +276,10 @@ def register_autograd(
         tensor([3.])
     """
     operator = find(op)
-    if operator.schema.mutates:
+    if operator.schema.mutates or any("(" in result for result in operator.schema.returns):
         raise RuntimeError(
-            f"register_autograd: {operator.name} is not functional: it writes to its arguments"
+            "register_autograd: expected an operator that neither writes to its arguments nor returns views "
+            f"of them, got the non-functional operator {operator.name}, {operator.schema}"
         )
     operator.backward = (backward, setup_context)
     operator.changed()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 import flambeau
@@ -249,3 +250,15 @@ def _with_keys(function: Function) -> Function:
         return function(keys_of_arguments((*args, *kwargs.values())), *args, **kwargs)
 
     return kernel
+
+
+@contextmanager
+def _scoped_library(
+    ns: str, kind: Literal["DEF", "IMPL", "FRAGMENT"], dispatch_key: str = ""
+) -> Iterator[Library]:
+    """Make a library for the length of a block, which takes back all definitions and kernels at its end."""
+    library = Library(ns, kind, dispatch_key)
+    try:
+        yield library
+    finally:
+        library._destroy()

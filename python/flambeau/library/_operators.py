@@ -329,7 +329,7 @@ def name_of(op: Any) -> str:
         return inner.qualified.removesuffix(".default")
     if not isinstance(inner, str):
         raise ValueError(f"library: expected an operator or 'namespace::name', got {type(op).__name__}")
-    if "::" not in inner:
+    if inner.count("::") != 1:
         raise ValueError(f"library: expected 'namespace::name', got {inner!r}")
     return inner.removesuffix(".default")
 
