@@ -208,8 +208,8 @@ def infer_schema(
     unknown = mutates_args == "unknown"
     if isinstance(mutates_args, str) and not unknown:
         raise ValueError(
-            "infer_schema: mutates_args must either be a sequence of names of arguments or the string "
-            f"'unknown', got {mutates_args!r}"
+            "infer_schema: expected names of arguments or 'unknown' (mutates_args must either be a sequence "
+            f"of names or this string), got {mutates_args!r}"
         )
     written = set() if unknown else set(mutates_args)
     parts, keyword_only = [], False

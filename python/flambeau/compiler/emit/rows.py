@@ -18,7 +18,7 @@ from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_arg
 
 _CPU = flambeau.device("cpu")
-_TRIALS = 3  # timed calls of each way, of which the first does not count
+_TRIALS = 3  # timed calls of each way; the first does not count
 _GAIN = 0.95  # the most of the time of whole tensors that slices may take
 
 
@@ -218,7 +218,7 @@ class _Body:
         lengths: of a slice along each leading dimension.
 
     The program takes slices of the arguments, then slices of the results with the places `written`, which it
-    writes to; it returns all results, of which those with the places `copied` are in other memory.
+    writes to; it returns all results. Those with the places `copied` are in other memory.
     """
 
     def __init__(
