@@ -218,7 +218,7 @@ class _Body:
         lengths: of a slice along each leading dimension.
 
     The program takes slices of the arguments, then slices of the results with the places `written`, which it
-    writes to; it returns all results. Those with the places `copied` are in other memory.
+    writes to; it returns all results, and those with the places `copied` are in other memory.
     """
 
     def __init__(
