@@ -131,7 +131,7 @@ class WatchedGroup(EngineGroup):
             for rank in waiting:
                 if self.global_ranks[rank] in gone:
                     what = gone[self.global_ranks[rank]]
-                    raise DistBackendError(f"{name}: expected an answer of rank {rank}, got none: it {what}")
+                    raise DistBackendError(f"{name}: expected an answer of rank {rank}, which {what}")
             if waiting and time.monotonic() > until:
                 raise DistBackendError(
                     f"{name}: timed out after {int(self.default_timeout.total_seconds() * 1000)}ms: expected "
