@@ -130,8 +130,8 @@ class WatchedGroup(EngineGroup):
             gone = job.watch.gone if job.watch is not None else {}
             for rank in waiting:
                 if self.global_ranks[rank] in gone:
-                    what = gone[self.global_ranks[rank]]
-                    raise DistBackendError(f"{name}: expected an answer of rank {rank}, which {what}")
+                    missing = f"rank {rank}, which {gone[self.global_ranks[rank]]}"
+                    raise DistBackendError(f"{name}: expected an answer of {missing}, got none")
             if waiting and time.monotonic() > until:
                 raise DistBackendError(
                     f"{name}: timed out after {int(self.default_timeout.total_seconds() * 1000)}ms: expected "
