@@ -31,6 +31,15 @@ def segments() -> set[str]:
     return {p.name for p in SHARED.iterdir() if "mpich" in p.name} if SHARED.is_dir() else set()
 
 
+def left_behind(before: set[str], seconds: float = 20) -> set[str]:
+    """Files in shared memory since `before` that stay; those of other jobs vanish once they have begun."""
+    left, end = segments() - before, time.monotonic() + seconds
+    while left and time.monotonic() < end:
+        time.sleep(0.05)
+        left &= segments()
+    return left
+
+
 class Ended:
     """What a process left: its status, its output and the values that it wrote."""
 
@@ -111,7 +120,7 @@ class Job:
         """Return the values of all processes, each of which must end well and leave no shared memory."""
         ended = self.ends(seconds)
         assert [e.status for e in ended] == [0] * len(ended), "\n".join(e.output for e in ended)
-        assert segments() <= self.before
+        assert left_behind(self.before) == set()
         return [e.values for e in ended]
 
 

@@ -4,7 +4,7 @@ import signal
 import time
 
 import pytest
-from distributed.ranks import Job, run, segments
+from distributed.ranks import Job, left_behind, run
 
 WAITING = """
 dist.init_process_group("mpi", timeout=datetime.timedelta(seconds=30))
@@ -52,7 +52,7 @@ def test_survivors_of_a_killed_rank_raise_within_two_seconds(operation):
             text, when = ended[rank].values
             assert f"rank {victim}, which has died" in text
             assert when - killed < 2
-    assert segments() <= job.before
+    assert left_behind(job.before) == set()
 
 
 def test_the_death_of_rank_0_is_noticed():
