@@ -25,6 +25,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
 #include "python/csrc/numpy_types.h"
+#include "python/csrc/type_docs.h"
 #include "python/csrc/value_types.h"
 #include "python/csrc/warnings.h"
 
@@ -238,7 +239,8 @@ py::handle set_seed(py::handle self, py::handle seed) {
 }
 
 void add_generator(py::module_& m) {
-  py::class_<BoundGenerator> type(m, "Generator", py::module_local(), py::is_final());
+  py::class_<BoundGenerator> type(m, "Generator", py::module_local(), py::is_final(),
+                                  kGeneratorDoc);
   type.def(py::init(&new_generator), "device"_a = py::none())
       .def("manual_seed", &set_seed, "Restart the stream at a seed; returns the generator.")
       .def(

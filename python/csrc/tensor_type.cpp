@@ -18,6 +18,7 @@
 #include "python/csrc/numpy_types.h"
 #include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
+#include "python/csrc/type_docs.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -321,6 +322,7 @@ void make_tensor_type(PyObject* module) {
   methods.push_back({nullptr, nullptr, 0, nullptr});
   getset.push_back({nullptr, nullptr, nullptr, nullptr, nullptr});
   std::vector<PyType_Slot> slots = {
+      {Py_tp_doc, const_cast<char*>(kTensorDoc)},
       {Py_tp_new, reinterpret_cast<void*>(base_new)},
       {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
       {Py_tp_setattro, reinterpret_cast<void*>(set_attribute)},

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/type_docs.h"
 
 namespace flambeau::python {
 
@@ -203,8 +204,9 @@ PyMethodDef memory_format_methods[] = {{"__reduce__", memory_format_reduce, METH
 
 // --- making the types ---------------------------------------------------------------------------
 
-PyTypeObject* make_type(PyObject* module, const char* name, size_t size,
+PyTypeObject* make_type(PyObject* module, const char* name, const char* doc, size_t size,
                         std::vector<PyType_Slot> slots) {
+  slots.push_back({Py_tp_doc, const_cast<char*>(doc)});
   slots.push_back({0, nullptr});
   PyType_Spec spec = {name, static_cast<int>(size), 0, Py_TPFLAGS_DEFAULT, slots.data()};
   PyObject* type = Ref::checked(PyType_FromSpec(&spec)).release();
@@ -255,11 +257,11 @@ PyObject* wrap_memory_format(MemoryFormat format) {
   return Py_NewRef(memory_formats[static_cast<int>(format)]);
 }
 void add_value_types(PyObject* module) {
-  dtype_type = make_type(module, "flambeau._C.dtype", sizeof(DtypeObject),
+  dtype_type = make_type(module, "flambeau._C.dtype", kDtypeDoc, sizeof(DtypeObject),
                          {{Py_tp_repr, slot(dtype_repr)},
                           {Py_tp_methods, dtype_methods},
                           {Py_tp_getset, dtype_getset}});
-  device_type = make_type(module, "flambeau._C.device", sizeof(DeviceObject),
+  device_type = make_type(module, "flambeau._C.device", kDeviceDoc, sizeof(DeviceObject),
                           {{Py_tp_new, slot(device_new)},
                            {Py_tp_repr, slot(device_repr)},
                            {Py_tp_str, slot(device_str)},
@@ -267,10 +269,10 @@ void add_value_types(PyObject* module) {
                            {Py_tp_richcompare, slot(device_compare)},
                            {Py_tp_methods, device_methods},
                            {Py_tp_getset, device_getset}});
-  layout_type = make_type(module, "flambeau._C.layout", sizeof(LayoutObject),
+  layout_type = make_type(module, "flambeau._C.layout", kLayoutDoc, sizeof(LayoutObject),
                           {{Py_tp_repr, slot(layout_repr)}, {Py_tp_methods, layout_methods}});
   memory_format_type =
-      make_type(module, "flambeau._C.memory_format", sizeof(MemoryFormatObject),
+      make_type(module, "flambeau._C.memory_format", kMemoryFormatDoc, sizeof(MemoryFormatObject),
                 {{Py_tp_repr, slot(memory_format_repr)}, {Py_tp_methods, memory_format_methods}});
   add_dtypes(module);
   for (int i = 0; i < static_cast<int>(std::size(kLayouts)); ++i) {

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import flambeau
 import pytest
 from build_support.docstrings import Docstring, parse, public_members
+from flambeau._state.defaults import TENSOR_TYPES
 from run_examples import failures, in_pytorch
 
 PACKAGES = (
@@ -191,7 +192,8 @@ DOCUMENTED = {
     for name, value in public_members(importlib.import_module(f"flambeau.{package}"))
 } | {path: value for package in OTHER_PACKAGES for path, value in public_names(package)}
 # Operators' docs are emitted from `doc:`; what else stands at top level is written in Python.
-CLASSES = ("OutOfMemoryError", "Size", "UntypedStorage", "finfo", "iinfo")
+IN_CPP = ("Generator", "Tensor", "device", "dtype", "layout", "memory_format")
+CLASSES = (*IN_CPP, *TENSOR_TYPES, "OutOfMemoryError", "Size", "UntypedStorage", "finfo", "iinfo")
 TOP_LEVEL = {
     name: value
     for name in sorted(dir(flambeau))
@@ -247,8 +249,8 @@ def summary_faults(value: object, doc: Docstring) -> Iterator[str]:
         yield f"a function is described by an imperative, not {word!r}; a new verb is added to VERBS"
 
 
-def parameters(value: object) -> dict[str, inspect.Parameter]:
-    """The parameters by the names that a docstring gives them."""
+def parameters(value: object) -> dict[str, inspect.Parameter] | None:
+    """The parameters by the names that a docstring gives them; None where Python does not know them."""
     if inspect.isclass(value) and value.__init__ is flambeau.nn.Module.__init__:
         return {}  # which refuses all arguments
     if inspect.isclass(value) and issubclass(value, enum.Enum):
@@ -257,7 +259,7 @@ def parameters(value: object) -> dict[str, inspect.Parameter]:
     try:
         found = dict(inspect.signature(value).parameters)  # type: ignore[arg-type]
     except ValueError:  # exceptions, and types written in C++
-        return {}
+        return None
     found.pop("self", None)
     return {stars.get(p.kind, "") + name: p for name, p in found.items()}
 
@@ -270,11 +272,12 @@ def argument_faults(value: object, doc: Docstring) -> Iterator[str]:
         if other is None:
             yield f"Args: no such name: {doc.as_for}"
             return
-        theirs = parameters(other)
-        same = {n for n, p in wanted.items() if n in theirs and p.default == theirs[n].default}
+        theirs = parameters(other) or {}
+        same = {n for n, p in (wanted or {}).items() if n in theirs and p.default == theirs[n].default}
         given |= same
-    yield from (f"Args: {name} is missing" for name in wanted if name not in given)
-    yield from (f"Args: there is no parameter {name}" for name in given if name not in wanted)
+    if wanted is not None:
+        yield from (f"Args: {name} is missing" for name in wanted if name not in given)
+        yield from (f"Args: there is no parameter {name}" for name in given if name not in wanted)
     yield from (f"Args: nothing is said of {name}" for name, text in doc.arguments.items() if not text)
 
 

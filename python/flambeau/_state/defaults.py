@@ -79,7 +79,29 @@ def sparse_types() -> dict[str, Any]:
     return {name: SparseTensorType(name, (), {"dtype": dtype, **where}) for name, dtype in named}
 
 
-TENSOR_TYPES = {f"{k}Tensor": TensorType(f"{k}Tensor", (), {"dtype": v}) for k, v in _TYPES.items()}
+_TYPE_DOC = """Type of the CPU tensors of one dtype: {name}. Older form of ``tensor(..., dtype={name})``.
+
+Args:
+    *args: the elements, converted to {name}; or sizes, for elements that are not initialised.
+Raises: TypeError for a tensor of another dtype.
+See also: tensor, empty, set_default_dtype
+
+Example:
+    >>> flambeau.{kind}Tensor([0, 1]).dtype
+    {name}
+    >>> isinstance(flambeau.ones(2, dtype={name}), flambeau.{kind}Tensor)
+    True
+"""
+
+
+def _tensor_type(kind: str, dtype: dtype) -> TensorType:
+    """Return the type of CPU tensors of a dtype, such as ``FloatTensor``."""
+    return TensorType(
+        f"{kind}Tensor", (), {"dtype": dtype, "__doc__": _TYPE_DOC.format(kind=kind, name=dtype)}
+    )
+
+
+TENSOR_TYPES = {f"{kind}Tensor": _tensor_type(kind, dtype) for kind, dtype in _TYPES.items()}
 
 
 def set_default_tensor_type(t: Any) -> None:
