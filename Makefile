@@ -157,6 +157,10 @@ oracle: $(VENV)/.oracle.installed  ## install PyTorch, which comparison tests an
 bench: build $(VENV)/.test.installed  ## time against PyTorch when it is installed (make oracle)
 	@$(PY) benchmarks/run.py --output build/bench
 
+.PHONY: survey
+survey: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## time small calls of every operator in nine dtypes: make survey [OPS="special.* mm"]
+	@$(PY) benchmarks/survey.py $(if $(OPS),$(foreach op,$(OPS),'$(op)')) --output build/survey
+
 .PHONY: parity
 parity: build $(VENV)/.test.installed $(VENV)/.oracle.installed  ## run PyTorch's operator database: make parity [OPS="linalg.* fft.*"]
 	@PYTHONPATH=python:test $(PY) -m parity $(OPS) $(PARITY)

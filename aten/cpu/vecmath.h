@@ -12,4 +12,5 @@
 #include "aten/cpu/vecmath/integer.h"
 #include "aten/cpu/vecmath/lane_functions.h"
 #include "aten/cpu/vecmath/libm.h"
+#include "aten/cpu/vecmath/normal.h"
 #include "aten/cpu/vecmath/special.h"

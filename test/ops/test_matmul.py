@@ -74,3 +74,41 @@ def test_values_that_are_not_finite_stay_in_their_row_and_column(rows):
     assert (rest[:, 499] == -np.inf).all() and (np.delete(rest, 499, 1) == 100).all()
     b[7] = 0  # NaN times 0 is NaN
     assert np.isnan((a @ b).numpy()[1]).all()
+
+
+INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
+# One row or column, parts of tiles and vectors, more rows of the right operand than a block has.
+INTEGER_SIZES = [(1, 1, 1), (1, 300, 1), (7, 300, 1), (1, 5, 70), (5, 257, 33), (64, 64, 64), (3, 513, 130)]
+
+
+def whole_range(rng, dtype, sizes):
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max, sizes, dtype=dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("sizes", INTEGER_SIZES, ids=str)
+def test_integer_products_wrap(dtype, sizes):
+    m, k, n = sizes
+    rng = np.random.default_rng(m + k + n)
+    a, b = whole_range(rng, dtype, (m, k)), whole_range(rng, dtype, (k, n))
+    with np.errstate(over="ignore"):
+        want = a @ b
+    ours, theirs = fb.from_numpy(a), fb.from_numpy(b)
+    assert np.array_equal((ours @ theirs).numpy(), want)
+    # Strides that no block has: transposed operands, and every second row and column.
+    assert np.array_equal((ours.t().contiguous().t() @ theirs.t().contiguous().t()).numpy(), want)
+    wide = fb.zeros(2 * m, 2 * k, dtype=ours.dtype)
+    wide[::2, ::2] = ours
+    assert np.array_equal((wide[::2, ::2] @ theirs).numpy(), want)
+    added = whole_range(rng, dtype, (m, n))
+    with np.errstate(over="ignore"):
+        assert np.array_equal(fb.addmm(fb.from_numpy(added), ours, theirs).numpy(), added + want)
+        assert np.array_equal((ours @ theirs[:, 0]).numpy(), want[:, 0])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_products_of_no_terms_are_zero(dtype):
+    kind = getattr(fb, dtype)
+    assert (fb.ones(3, 0, dtype=kind) @ fb.ones(0, 2, dtype=kind)).tolist() == [[0, 0]] * 3
+    assert (fb.ones(0, 3, dtype=kind) @ fb.ones(3, 2, dtype=kind)).shape == (0, 2)

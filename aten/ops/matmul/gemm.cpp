@@ -2,8 +2,8 @@
 // float32, go to loops of ours, since the call of a library would cost more than the work or a part
 // of it. float32 and the half types go to oneDNN where it is built in and has a primitive for them,
 // but float32 with a large right operand goes to OpenBLAS; other half types are multiplied in
-// float32 blocks; other float32, float64 and complex go to OpenBLAS; integers to a loop. NaN and
-// infinity follow IEEE arithmetic; k = 0 gives zeros.
+// float32 blocks; other float32, float64 and complex go to OpenBLAS; integers to loops of
+// ours (integer_gemm.h). NaN and infinity follow IEEE arithmetic; k = 0 gives zeros.
 #include "aten/ops/matmul/gemm.h"
 
 #include <cblas.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "aten/cpu/parallel.h"
-#include "aten/cpu/wrapping.h"
+#include "aten/ops/matmul/integer_gemm.h"
 #include "aten/ops/matmul/onednn_matmul.h"
 #include "aten/ops/matmul/small_gemm.h"
 #include "c10/core/interrupt.h"
@@ -94,31 +94,6 @@ void blas(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulate
   }
 }
 
-// For integers, which no library takes. The middle loop runs along rows of b, so it vectorises.
-template <typename T>
-void plain(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulate) {
-  using Acc = accumulate_t<T>;
-  const T* left = static_cast<const T*>(a.data);
-  const T* right = static_cast<const T*>(b.data);
-  parallel_for(0, a.rows, b.cols * a.cols * int64_t(sizeof(T)), [&](int64_t begin, int64_t end) {
-    std::vector<Acc> row(static_cast<size_t>(b.cols));
-    for (int64_t i = begin; i < end; ++i) {
-      for (int64_t j = 0; j < b.cols; ++j)
-        row[static_cast<size_t>(j)] = accumulate ? Acc(out[i * ldc + j]) : Acc(0);
-      for (int64_t p = 0; p < a.cols; ++p) {
-        const Acc x = Acc(left[i * a.row_stride + p * a.col_stride]);
-        for (int64_t j = 0; j < b.cols; ++j) {
-          Acc& sum = row[static_cast<size_t>(j)];
-          const Acc y = Acc(right[p * b.row_stride + j * b.col_stride]);
-          sum = wrapping_sum(sum, wrapping_product(x, y));
-        }
-      }
-      for (int64_t j = 0; j < b.cols; ++j)
-        out[i * ldc + j] = static_cast<T>(row[static_cast<size_t>(j)]);
-    }
-  });
-}
-
 template <typename T>
 void with_blas_layout(const Matrix& a, const Matrix& b, T* out, int64_t ldc, bool accumulate) {
   std::vector<T> storage_a, storage_b;
@@ -188,7 +163,7 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
       if (in_parallel_region()) serial.emplace();
       with_blas_layout(a, b, static_cast<T*>(out), ldc, accumulate);
     } else {
-      plain(a, b, static_cast<T*>(out), ldc, accumulate);
+      multiply_integers(dtype, a, b, out, ldc, accumulate);
     }
   });
 }

@@ -88,6 +88,18 @@ Real erfinv_exact(Real x) {
   return y;
 }
 
+Real ndtr_exact(Real x) { return erfcl(-x * 0.707106781186547524400844L) / 2; }
+Real erfcx_exact(Real x) { return expl(x * x) * erfcl(x); }
+Real hazard_exact(Real x) { return expl(-x * x / 2) * 0.398942280401432677939946L / ndtr_exact(x); }
+// Newton on the smaller tail in long double from the double result.
+Real ndtri_exact(Real p) {
+  const Real tail = p < 0.5L ? p : 1 - p;
+  Real x = p < 0.5L ? vec::ndtri(static_cast<double>(p)) : -vec::ndtri(static_cast<double>(p));
+  for (int i = 0; i < 3; ++i)
+    x -= (ndtr_exact(x) - tail) * 2.506628274631000502415765L * expl(x * x / 2);
+  return p < 0.5L ? x : -x;
+}
+
 // name, ulp bounds for float and double, domain.
 #define CHECK_BOTH(name, float_bound, double_bound, low, high, exact)                             \
   expect_ulps<float>(#name, float_bound, low, high, [](float x) { return vec::name(x); }, exact); \
@@ -178,6 +190,43 @@ TEST_PER_ISA(vecmath_special_functions) {
   EXPECT(std::fabs(vec::polygamma(1.0, 1.0) - 1.64493406684822643647) < 1e-14);
   EXPECT(std::fabs(vec::polygamma(2.0, 0.5) + 16.8287966442343199956) < 1e-12);
   EXPECT(std::fabs(vec::polygamma(1.0, -0.5) - 8.93480220054467930942) < 1e-12);
+}
+
+TEST_PER_ISA(vecmath_normal_distribution) {
+  CHECK_BOTH(erfcx, 1, 8, -9, 20, erfcx_exact);
+  CHECK_BOTH(ndtr, 1, 8, -13, 9, ndtr_exact);
+  CHECK_BOTH(log_ndtr, 1, 8, -20, 8,
+             [](Real x) { return x < 0 ? logl(ndtr_exact(x)) : log1pl(-ndtr_exact(-x)); });
+  CHECK_BOTH(normal_hazard, 1, 8, -13, 13, hazard_exact);
+  CHECK_BOTH(ndtri, 1, 8, 1e-30, 0.49, ndtri_exact);
+  CHECK_BOTH(ndtri, 1, 8, 0.51, 0.999, ndtri_exact);
+  const double inf = INFINITY, nan = NAN;
+  EXPECT(vec::ndtri(0.0) == -inf && vec::ndtri(1.0) == inf && vec::ndtri(0.5) == 0 &&
+         std::isnan(vec::ndtri(-0.1)) && std::isnan(vec::ndtri(1.1)) &&
+         std::isnan(vec::ndtri(nan)));
+  EXPECT(std::fabs(vec::ndtri(5e-324) + 38.467405617144344) < 1e-13);
+  EXPECT(vec::ndtr(inf) == 1 && vec::ndtr(-inf) == 0 && vec::ndtr(0.0) == 0.5 &&
+         std::isnan(vec::ndtr(nan)));
+  EXPECT(vec::log_ndtr(-inf) == -inf && vec::log_ndtr(inf) == 0 && std::isnan(vec::log_ndtr(nan)) &&
+         vec::log_ndtr(-1e200) == -inf);
+  EXPECT(vec::erfcx(inf) == 0 && vec::erfcx(-inf) == inf && vec::erfcx(-27.0) == inf &&
+         vec::erfcx(0.0) == 1 && std::isnan(vec::erfcx(nan)) && vec::erfcx(1e300) > 0);
+  EXPECT(vec::normal_hazard(inf) == 0 && std::isnan(vec::normal_hazard(nan)));
+}
+
+TEST_PER_ISA(vecmath_trigamma) {
+  EXPECT(std::fabs(vec::trigamma(1.0) - 1.64493406684822643647) < 1e-15);
+  EXPECT(std::fabs(vec::trigamma(-0.5) - 8.93480220054467930942) < 1e-14);
+  EXPECT(std::fabs(vec::trigamma(25.0) - 0.0408106632572255792) < 1e-16);
+  const double inf = INFINITY, nan = NAN;
+  EXPECT(vec::trigamma(0.0) == inf && vec::trigamma(-0.0) == inf && vec::trigamma(-3.0) == inf &&
+         vec::trigamma(inf) == 0 && std::isnan(vec::trigamma(-inf)) &&
+         std::isnan(vec::trigamma(nan)) && vec::trigamma(1e-300) == inf);
+  for (double x = -20.001; x < 60; x += 0.0037) {  // by the difference of neighbours
+    const double size = vec::trigamma(x) + vec::trigamma(x + 1);
+    EXPECT(std::fabs(vec::trigamma(x) - vec::trigamma(x + 1) - 1 / x / x) <=
+           4e-15 * size * size + 4e-16 * size);
+  }
 }
 
 TEST_PER_ISA(vecmath_powers) {

@@ -7,10 +7,8 @@
 // NaN, infinity: both follow IEEE arithmetic.
 // Error: that of matmul_cpu.cpp: k * eps * sum |a||b|.
 // Source: by definition.
-#include <string.h>
-
 #include "aten/core/loop_types.h"
-#include "aten/cpu/vecmath/vector_bytes.h"
+#include "aten/ops/matmul/register_tile.h"
 #include "aten/ops/matmul/small_gemm.h"
 
 namespace flambeau::loops {
@@ -21,46 +19,6 @@ using vec::kVectorBytes;
 
 constexpr int64_t kSums =
     8;  // vectors of sums per tile: enough to hide the latency of one addition
-
-template <typename T>
-struct Vector {
-  typedef T type __attribute__((vector_size(kVectorBytes)));
-  static constexpr int64_t kWidth = kVectorBytes / sizeof(T);
-  static type load(const T* from) {
-    type v;
-    memcpy(&v, from, sizeof v);
-    return v;
-  }
-  static void store(T* to, type v) { memcpy(to, &v, sizeof v); }
-};
-
-// out (rows `ldo` apart) = R rows of a times a panel of b of C vectors of columns. Loops over R and
-// C are unrolled so that the sums stay in registers.
-template <typename T, int64_t R, int64_t C>
-void tile(int64_t k, const T* const* rows, int64_t step, const T* b, int64_t ldb, T* out,
-          int64_t ldo) {
-  using V = Vector<T>;
-  typename V::type sums[R][C] = {};
-  const T* row[R];
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < R; ++r) row[r] = rows[r];
-  for (int64_t p = 0; p < k; ++p) {
-    typename V::type y[C];
-#pragma GCC unroll 8
-    for (int64_t c = 0; c < C; ++c) y[c] = V::load(b + p * ldb + c * V::kWidth);
-#pragma GCC unroll 8
-    for (int64_t r = 0; r < R; ++r) {
-      const T x = row[r][p * step];
-#pragma GCC unroll 8
-      for (int64_t c = 0; c < C; ++c) sums[r][c] += x * y[c];
-    }
-  }
-#pragma GCC unroll 8
-  for (int64_t r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int64_t c = 0; c < C; ++c) V::store(out + r * ldo + c * V::kWidth, sums[r][c]);
-  }
-}
 
 template <typename T>
 void write(const T* from, int64_t columns, bool accumulate, T* to) {
