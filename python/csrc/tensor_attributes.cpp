@@ -135,6 +135,9 @@ PyObject* is_same_storage(PyObject* self, PyObject* other) {
 PyObject* storage_nbytes(PyObject* self, PyObject*) {
   return wrap(static_cast<int64_t>(tensor_of(self).storage()->nbytes()));
 }
+PyObject* storage_resizable(PyObject* self, PyObject*) {
+  return wrap(tensor_of(self).storage()->resizable());
+}
 PyObject* storage_id(PyObject* self, PyObject*) {
   return PyLong_FromVoidPtr(tensor_of(self).storage().get());
 }
@@ -286,6 +289,7 @@ PyMethodDef handwritten_tensor_methods[] = {
      "Whether elements lie in memory in order."},
     {"_shares_storage_with", is_same_storage, METH_O, nullptr},
     {"_storage_nbytes", storage_nbytes, METH_NOARGS, nullptr},
+    {"_storage_resizable", storage_resizable, METH_NOARGS, nullptr},
     {"_storage_id", storage_id, METH_NOARGS, nullptr},
     {"_sparse_info", sparse_info, METH_O, nullptr},
     {"item", item, METH_NOARGS, "The value of a one-element tensor as a Python number."},
