@@ -18,6 +18,7 @@
 #include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
+#include "python/csrc/wrapper_questions.h"
 
 namespace flambeau::python {
 extern const char* const kSpecHash;  // spec_hash.cpp, which CMake makes
@@ -62,6 +63,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_torch_function(module.get());
     add_default_override(module.get());
     add_torch_dispatch(module.get());
+    add_wrapper_questions(module.get());
     add_python_kernels(module.get());
     add_operator_call(module.get());
     add_overridable_function(module.get());

@@ -13,23 +13,53 @@
 #include "python/csrc/indexing.h"
 #include "python/csrc/transforms.h"
 #include "python/csrc/value_types.h"
+#include "python/csrc/wrapper_questions.h"
 #include "torchgen_out/aten/copy_ops.h"
 
 namespace flambeau::python {
 namespace {
 
+// --- what a class may answer ---------------------------------------------------------------------
+
+// Sizes, which an answer of the class may own.
+class SizesOf {
+ public:
+  explicit SizesOf(PyObject* self) : sizes_(tensor_of(self).sizes()) {
+    if (!is_asked(self, kAskSizes)) return;
+    answer_ = asked_sizes(self);
+    sizes_ = answer_;
+  }
+  operator IntArrayRef() const { return sizes_; }
+
+ private:
+  std::vector<int64_t> answer_;
+  IntArrayRef sizes_;
+};
+SizesOf sizes_of(PyObject* self) { return SizesOf(self); }
+Device device_of(PyObject* self) {
+  return is_asked(self, kAskDevice) ? asked_device(self) : tensor_of(self).device();
+}
+Layout layout_of(PyObject* self) {
+  if (is_asked(self, kAskLayout)) return asked_layout(self);
+  return is_sparse(tensor_of(self)) ? Layout::SparseCoo : Layout::Strided;
+}
+PyObject* dim(PyObject* self, PyObject*) {
+  return guarded(
+      [&] { return wrap(is_asked(self, kAskSizes) ? asked_dim(self) : tensor_of(self).dim()); });
+}
+
 // --- attributes ----------------------------------------------------------------------------------
 
 PyObject* get_shape(PyObject* self, void*) {
-  return guarded([&] { return wrap_sizes(tensor_of(self).sizes()); });
+  return guarded([&] { return wrap_sizes(sizes_of(self)); });
 }
-PyObject* get_ndim(PyObject* self, void*) { return wrap(tensor_of(self).dim()); }
+PyObject* get_ndim(PyObject* self, void*) { return dim(self, nullptr); }
 PyObject* get_dtype(PyObject* self, void*) { return wrap(tensor_of(self).dtype()); }
 PyObject* get_device(PyObject* self, void*) {
-  return guarded([&] { return wrap_device(tensor_of(self).device()); });
+  return guarded([&] { return wrap_device(device_of(self)); });
 }
 PyObject* get_layout(PyObject* self, void*) {
-  return wrap_layout(is_sparse(tensor_of(self)) ? Layout::SparseCoo : Layout::Strided);
+  return guarded([&] { return wrap_layout(layout_of(self)); });
 }
 PyObject* get_is_sparse(PyObject* self, void*) { return wrap(is_sparse(tensor_of(self))); }
 PyObject* get_itemsize(PyObject* self, void*) {
@@ -38,22 +68,25 @@ PyObject* get_itemsize(PyObject* self, void*) {
 PyObject* get_nbytes(PyObject* self, void*) {
   return guarded([&] {
     const Tensor& t = tensor_of(self);
-    check(!is_sparse(t), "nbytes: expected a strided tensor, got a sparse one; add the nbytes of ",
+    check(layout_of(self) == Layout::Strided,
+          "nbytes: expected a strided tensor, got a sparse one; add the nbytes of ",
           "its indices and values");
-    return wrap(t.numel() * static_cast<int64_t>(element_size(t.dtype())));
+    const int64_t count = is_asked(self, kAskSizes) ? asked_numel(self, false) : t.numel();
+    return wrap(count * static_cast<int64_t>(element_size(t.dtype())));
   });
 }
-PyObject* get_is_cpu(PyObject* self, void*) { return wrap(tensor_of(self).is_cpu()); }
-PyObject* get_is_cuda(PyObject* self, void*) { return wrap(tensor_of(self).is_cuda()); }
-PyObject* get_is_meta(PyObject* self, void*) { return wrap(tensor_of(self).is_meta()); }
+template <DeviceType type>
+PyObject* get_is_on(PyObject* self, void*) {
+  return guarded([&] { return wrap(device_of(self).type == type); });
+}
 PyObject* get_false(PyObject*, void*) { return wrap(false); }
 
 // --- methods -------------------------------------------------------------------------------------
 
 // Operators take a scalar's dimension 0 and -1; there is no size or stride to read at either.
-int64_t existing_dim(const char* op, const Tensor& t, int64_t dim) {
-  check_index(t.dim() > 0, NoDimension{op});
-  return wrap_dim(dim, t.dim());
+int64_t existing_dim(const char* op, int64_t rank, int64_t dim) {
+  check_index(rank > 0, NoDimension{op});
+  return wrap_dim(dim, rank);
 }
 
 PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -65,8 +98,9 @@ PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject
     ParsedArgs p;
     p.parse(overloads, nullptr, args, nargs, kwnames);
     const Tensor& t = tensor_of(self);
-    if (!p.has(0)) return wrap_sizes(t.sizes());
-    return wrap(t.size(existing_dim("size", t, p.integer(0))));
+    if (!p.has(0)) return wrap_sizes(sizes_of(self));
+    if (is_asked(self, kAskSizes)) return wrap(asked_size(self, p.integer(0)));
+    return wrap(t.size(existing_dim("size", t.dim(), p.integer(0))));
   });
 }
 PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -77,18 +111,29 @@ PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
     static constexpr Overloads overloads = {"stride", signatures, 1};
     ParsedArgs p;
     p.parse(overloads, nullptr, args, nargs, kwnames);
-    const Tensor& t = tensor_of(self);
-    if (p.has(0)) return wrap(t.stride(existing_dim("stride", t, p.integer(0))));
-    Ref tuple = Ref::checked(PyTuple_New(t.dim()));
-    for (int64_t d = 0; d < t.dim(); ++d)
-      PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(t.stride(d)));
+    std::vector<int64_t> asked;
+    if (is_asked(self, kAskStrides)) asked = asked_strides(self);
+    const IntArrayRef strides =
+        is_asked(self, kAskStrides) ? IntArrayRef(asked) : tensor_of(self).strides();
+    const auto rank = static_cast<int64_t>(strides.size());
+    if (p.has(0))
+      return wrap(strides[static_cast<size_t>(existing_dim("stride", rank, p.integer(0)))]);
+    Ref tuple = Ref::checked(PyTuple_New(rank));
+    for (int64_t d = 0; d < rank; ++d)
+      PyTuple_SET_ITEM(tuple.get(), d, PyLong_FromLongLong(strides[static_cast<size_t>(d)]));
     return tuple.release();
   });
 }
-PyObject* dim(PyObject* self, PyObject*) { return wrap(tensor_of(self).dim()); }
-PyObject* numel(PyObject* self, PyObject*) { return wrap(tensor_of(self).numel()); }
+PyObject* numel(PyObject* self, PyObject*) {
+  return guarded([&] {
+    return wrap(is_asked(self, kAskSizes) ? asked_numel(self, true) : tensor_of(self).numel());
+  });
+}
 PyObject* storage_offset(PyObject* self, PyObject*) {
-  return wrap(tensor_of(self).storage_offset());
+  return guarded([&] {
+    return wrap(is_asked(self, kAskSizes) ? asked_storage_offset(self)
+                                          : tensor_of(self).storage_offset());
+  });
 }
 PyObject* method_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
 PyObject* data_ptr(PyObject* self, PyObject*) {
@@ -122,7 +167,10 @@ PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
     static constexpr Overloads overloads = {"is_contiguous", signatures, 1};
     ParsedArgs p;
     p.parse(overloads, nullptr, args, nargs, kwnames);
-    return wrap(tensor_of(self).is_contiguous(p.memory_format_or(0, MemoryFormat::Contiguous)));
+    const MemoryFormat format = p.memory_format_or(0, MemoryFormat::Contiguous);
+    if (!is_asked(self, kAskStrides)) return wrap(tensor_of(self).is_contiguous(format));
+    const bool is_default = format == MemoryFormat::Contiguous;
+    return wrap(asked_is_contiguous(self, is_default ? std::nullopt : std::optional(format)));
   });
 }
 PyObject* is_same_storage(PyObject* self, PyObject* other) {
@@ -134,6 +182,9 @@ PyObject* is_same_storage(PyObject* self, PyObject* other) {
 }
 PyObject* storage_nbytes(PyObject* self, PyObject*) {
   return wrap(static_cast<int64_t>(tensor_of(self).storage()->nbytes()));
+}
+PyObject* storage_resizable(PyObject* self, PyObject*) {
+  return wrap(tensor_of(self).storage()->resizable());
 }
 PyObject* storage_id(PyObject* self, PyObject*) {
   return PyLong_FromVoidPtr(tensor_of(self).storage().get());
@@ -241,9 +292,18 @@ PyObject* tensor_complex(PyObject* self, PyObject*) {
     return PyComplex_FromDoubles(z.re, z.im);
   });
 }
+int64_t asked_length(PyObject* self) {
+  check_type(asked_dim(self) != 0, "len: len() of a 0-d tensor");
+  const std::vector<int64_t> sizes = asked_sizes(self);
+  check_value(!sizes.empty() && sizes[0] >= 0 && sizes[0] <= std::numeric_limits<int>::max(),
+              "__len__: expected a size of 0 or more from __torch_dispatch__, got ",
+              sizes.empty() ? "none" : std::to_string(sizes[0]));
+  return sizes[0];
+}
 Py_ssize_t tensor_length(PyObject* self) {
   return static_cast<Py_ssize_t>(guarded_int([&] {
     const Tensor& t = tensor_of(self);
+    if (is_asked(self, kAskSizes)) return static_cast<int>(asked_length(self));
     check_type(t.dim() > 0, "len: len() of a 0-d tensor");
     return static_cast<int>(t.size(0));
   }));
@@ -286,6 +346,7 @@ PyMethodDef handwritten_tensor_methods[] = {
      "Whether elements lie in memory in order."},
     {"_shares_storage_with", is_same_storage, METH_O, nullptr},
     {"_storage_nbytes", storage_nbytes, METH_NOARGS, nullptr},
+    {"_storage_resizable", storage_resizable, METH_NOARGS, nullptr},
     {"_storage_id", storage_id, METH_NOARGS, nullptr},
     {"_sparse_info", sparse_info, METH_O, nullptr},
     {"item", item, METH_NOARGS, "The value of a one-element tensor as a Python number."},
@@ -306,9 +367,10 @@ PyGetSetDef handwritten_tensor_getset[] = {
     {"layout", get_layout, nullptr, "How the elements are laid out.", nullptr},
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
-    {"is_cpu", get_is_cpu, nullptr, "Whether it is on the CPU.", nullptr},
-    {"is_cuda", get_is_cuda, nullptr, "Whether it is on a CUDA device.", nullptr},
-    {"is_meta", get_is_meta, nullptr, "Whether it has a shape but no data.", nullptr},
+    {"is_cpu", get_is_on<DeviceType::CPU>, nullptr, "Whether it is on the CPU.", nullptr},
+    {"is_cuda", get_is_on<DeviceType::CUDA>, nullptr, "Whether it is on a CUDA device.", nullptr},
+    {"is_meta", get_is_on<DeviceType::Meta>, nullptr, "Whether it has a shape but no data.",
+     nullptr},
     {"is_sparse", get_is_sparse, nullptr, "Whether the layout is sparse_coo.", nullptr},
     {"is_quantized", get_false, nullptr, "Always False.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -49,6 +49,7 @@ PyObject* allocate_plain() {
   }
   self->weak_references = nullptr;
   self->attributes = nullptr;
+  self->questions = 0;
   return reinterpret_cast<PyObject*>(self);
 }
 

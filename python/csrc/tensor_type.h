@@ -9,6 +9,7 @@ struct TensorObject {
   PyObject_HEAD Tensor tensor;
   PyObject* weak_references;
   PyObject* attributes;  // __dict__, made when it is needed
+  uint8_t questions;     // members that the class answers: python/csrc/wrapper_questions.h
 };
 
 // flambeau.Tensor. Its Python part is added to it by the package.

@@ -399,6 +399,16 @@ Tensor adopted_by_mode(Tensor made, Device wanted) {
   return tensor_of(adopted.get());
 }
 
+Ref answer_of_class(PyObject* function, PyObject* tensor, PyObject* args) {
+  const std::vector<PyObject*> answering = {tensor};
+  const Question question = {
+      Ref::share(function), types_of(answering), {Ref::share(args), carried(PyDict_New())}};
+  const Ref kept = Ref::share(tensor);
+  Ref result = answer(question, {kept});
+  if (!result) fail_unanswered(question);
+  return result;
+}
+
 void offer_to_dispatch(PyTypeObject* type, const Tensor& tensor) {
   if (has_dispatch(type)) tensor.impl()->add_keys(kKey);
 }

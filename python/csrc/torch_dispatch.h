@@ -24,6 +24,10 @@ void run_operator(const OperatorEntry& op, DispatchKeySet keys, Stack& stack);
 Device device_of_data(Device wanted);
 Tensor adopted_by_mode(Tensor made, Device wanted);
 
+// The answer of the innermost mode or of the tensor's class to this call; TypeError if there is
+// none.
+Ref answer_of_class(PyObject* function, PyObject* tensor, PyObject* args);
+
 // _C functions: the stack of modes, calls of operators by name, tensors without memory.
 void add_torch_dispatch(PyObject* module);
 

@@ -1,5 +1,6 @@
 #include "python/csrc/value_types.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -122,26 +123,40 @@ PyGetSetDef dtype_getset[] = {
 
 // --- device --------------------------------------------------------------------------------------
 
+// Gives a device the index that was passed beside its type, which must then be a name alone.
+void set_device_index(Device* device, PyObject* type, PyObject* index) {
+  check(device->index < 0, "device(): type (string) must not include an index because index was ",
+        "passed explicitly: expected a type alone, got ", PyUnicode_AsUTF8(type));
+  if (index == Py_None) return;
+  check_type(PyIndex_Check(index) && !PyBool_Check(index), "device(): expected an index that is ",
+             "int, got ", Py_TYPE(index)->tp_name);
+  const int64_t i = integer_from(index);
+  check(i >= 0 && i < 128, "Device index: expected 0 to 127, got ", i);
+  device->index = static_cast<int8_t>(i);
+}
+// device(device) and device(type, index=None).
 PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     static const char* names[] = {"type", "index", nullptr};
+    static const char* other_names[] = {"device", nullptr};
     PyObject* type = nullptr;
     PyObject* index = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &type,
-                                     &index)) {
+    if (kwargs && PyDict_GetItemString(kwargs, "device")) {
+      if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:device", const_cast<char**>(other_names),
+                                       &type))
+        return nullptr;
+    } else if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names),
+                                            &type, &index)) {
       return nullptr;
     }
+    const bool by_type = index || (kwargs && PyDict_GetItemString(kwargs, "type"));
+    check_type(!by_type || PyUnicode_Check(type),
+               "device(): expected a type that is str, as in device(type, index), got ",
+               Py_TYPE(type)->tp_name);
     Device device;
-    if (!device_from(type, &device)) {
-      PyErr_Format(PyExc_TypeError, "device(): expected a string or a device, got %s",
-                   Py_TYPE(type)->tp_name);
-      return nullptr;
-    }
-    if (index && index != Py_None) {
-      const int64_t i = integer_from(index);
-      check(i >= 0 && i < 128, "Device index: expected 0 to 127, got ", i);
-      device.index = static_cast<int8_t>(i);
-    }
+    check_type(device_from(type, &device), "device(): expected a string or a device, got ",
+               Py_TYPE(type)->tp_name);
+    if (by_type) set_device_index(&device, type, index ? index : Py_None);
     return wrap_device(device);
   });
 }
@@ -204,11 +219,15 @@ PyMethodDef memory_format_methods[] = {{"__reduce__", memory_format_reduce, METH
 
 // --- making the types ---------------------------------------------------------------------------
 
+// A type without a slot for __new__ has the objects made here alone.
 PyTypeObject* make_type(PyObject* module, const char* name, const char* doc, size_t size,
                         std::vector<PyType_Slot> slots) {
+  const bool has_new = std::ranges::any_of(slots, [](auto& s) { return s.slot == Py_tp_new; });
+  const unsigned int flags =
+      Py_TPFLAGS_DEFAULT | (has_new ? 0u : Py_TPFLAGS_DISALLOW_INSTANTIATION);
   slots.push_back({Py_tp_doc, const_cast<char*>(doc)});
   slots.push_back({0, nullptr});
-  PyType_Spec spec = {name, static_cast<int>(size), 0, Py_TPFLAGS_DEFAULT, slots.data()};
+  PyType_Spec spec = {name, static_cast<int>(size), 0, flags, slots.data()};
   PyObject* type = Ref::checked(PyType_FromSpec(&spec)).release();
   checked(PyModule_AddObjectRef(module, std::strrchr(name, '.') + 1, type));
   return reinterpret_cast<PyTypeObject*>(type);

@@ -103,7 +103,7 @@ class Overload(_C._OperatorHandle):
         custom = self._packet.custom()
         if custom:
             return _followed(self, self._defined())(*args, **kwargs)
-        if not self._entry and self.namespace != "aten":
+        if not self._entry and self.namespace != "aten" and self._packet._function is None:
             raise _absent(self)
         if not self._entry:
             return self._packet(*args, **kwargs)
@@ -282,6 +282,8 @@ class OverloadPacket(_C._OperatorHandle):
         """Return the names of the overloads; "default" is the one without."""
         if self._function is None and self.custom():
             return [overload or "default" for overload in self.custom()]
+        if question := _questions().get((self.namespace, self.__name__)):
+            return question[1]
         return _overloads(self.namespace).get(self.__name__, ["default"])
 
     def __repr__(self) -> str:
@@ -367,6 +369,13 @@ def _find(name: str) -> Function | None:
     return places.find("flambeau", name) if name.startswith("_") else None
 
 
+def _questions() -> dict[tuple[str, str], tuple[Function, list[str]]]:
+    """What the class of a wrapper is asked about it."""
+    from flambeau._object.questions import OPERATORS
+
+    return OPERATORS
+
+
 def _is_defined(namespace: str, name: str) -> bool:
     """Whether Python, or a compiled library, has defined the operator."""
     if (namespace, name) in CUSTOM or name in _overloads(namespace):
@@ -383,7 +392,9 @@ class Namespace:
         self._name = name
 
     def __getattr__(self, name: str) -> OverloadPacket:
-        function = _find(name) if self._name == "aten" and not name.startswith("__") else None
+        question = _questions().get((self._name, name))
+        is_of_aten = self._name == "aten" and not name.startswith("__")
+        function = question[0] if question else _find(name) if is_of_aten else None
         is_internal = name in _overloads(self._name)
         if not callable(function) and not is_internal and not _is_defined(self._name, name):
             raise AttributeError(f"'{self._name}' object has no attribute '{name}'")

@@ -87,7 +87,8 @@ class MemoryMethods:
 
     def get_device(self: Any) -> int:
         """Return the index of the device; -1 for the host."""
-        return -1 if self.device.type == "cpu" else self.device.index or 0
+        device = self.device
+        return -1 if device.type in ("cpu", "meta") else device.index or 0
 
     @property
     def _grad(self: Any) -> Tensor | None:

@@ -91,8 +91,8 @@ class UntypedStorage:
         return 1
 
     def resizable(self) -> bool:
-        """Whether the memory is the allocator's, not that of a file or another object."""
-        return not self.is_shared()
+        """Whether the memory is the allocator's, and no other library, file or process sees it."""
+        return not self.is_shared() and self._bytes._storage_resizable()
 
     def untyped(self) -> UntypedStorage:
         """Return the storage: it knows no dtype."""

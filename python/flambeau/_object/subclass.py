@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._object import questions
 
 
 class DisableTorchDispatch:
@@ -64,9 +65,11 @@ def make_wrapper_subclass(
         device: default: the CPU. It may be one that this build has no backend for.
         pin_memory: accepted; there is no memory.
         requires_grad: whether operators on it are recorded.
-        dispatch_sizes_strides_policy: accepted; sizes and strides are those given here.
-        dispatch_device: accepted; the device is the one given here.
-        dispatch_layout: accepted; the layout is strided.
+        dispatch_sizes_strides_policy: "strides": the class answers for strides and contiguity;
+            "sizes": for sizes, dimension, number of elements and storage offset too. Default: those
+            given here. Operators of the class that are not answered in Python use those given here.
+        dispatch_device: whether the class answers for the device.
+        dispatch_layout: whether the class answers for the layout.
         storage_size: accepted; there is no memory.
     """
     if not (isinstance(cls, type) and issubclass(cls, _C.Tensor)):
@@ -85,8 +88,13 @@ def make_wrapper_subclass(
     size = list(size)
     strides = _dense_strides(size, memory_format) if strides is None else list(strides)
     dtype = get_default_dtype() if dtype is None else dtype
+    policy = dispatch_sizes_strides_policy
+    asked = questions.bits_of("_make_wrapper_subclass", policy, dispatch_device, dispatch_layout)
     made = _C._make_wrapper(cls, size, strides, storage_offset or 0, dtype, device or "cpu")
-    return made.requires_grad_() if requires_grad else made
+    if requires_grad:
+        made.requires_grad_()
+    _C._ask_class(made, asked)
+    return made
 
 
 def copied_wrapper(tensor: Any, memo: dict[int, Any]) -> Any:
@@ -119,8 +127,10 @@ class SubclassMethods:
         cls: Any,
         data: Tensor,
         require_grad: bool = False,
-        dispatch_strides: bool = False,
+        *,
+        dispatch_sizes_strides_policy: str | None = None,
         dispatch_device: bool = False,
+        dispatch_layout: bool = False,
         device_for_backend_keys: Any = None,
     ) -> Any:
         """Return an object of the class over the data's memory; a leaf.
@@ -129,12 +139,17 @@ class SubclassMethods:
             cls: a subclass of Tensor; with a ``__torch_dispatch__`` it takes over operators.
             data: the tensor whose memory it shares.
             require_grad: whether operators on it are recorded.
-            dispatch_strides: accepted; sizes and strides are those of `data`.
-            dispatch_device: accepted; the device is that of `data`.
+            dispatch_sizes_strides_policy: as in `_make_wrapper_subclass`.
+            dispatch_device: whether the class answers for the device.
+            dispatch_layout: whether the class answers for the layout.
             device_for_backend_keys: accepted; kernels are chosen by the device of `data`.
         """
+        policy = dispatch_sizes_strides_policy
+        asked = questions.bits_of("_make_subclass", policy, dispatch_device, dispatch_layout)
         with DisableTorchDispatch():
-            return data.detach().as_subclass(cls).requires_grad_(require_grad)
+            made = data.detach().as_subclass(cls).requires_grad_(require_grad)
+        _C._ask_class(made, asked)
+        return made
 
     _make_wrapper_subclass = staticmethod(make_wrapper_subclass)
     __torch_dispatch__ = _C._disabled_torch_dispatch_impl
