@@ -129,6 +129,7 @@ _attribute, __dir__ = _attributes(
         "TypedStorage": "flambeau._object.typed_storage",
         "load_ipython_extension": "flambeau.compat",
         "compile": "flambeau.compiler",
+        **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "flambeau.fx.experimental._sizes.numbers"),
         "vmap": "flambeau.func",
     },
 )

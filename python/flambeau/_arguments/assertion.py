@@ -59,6 +59,10 @@ def _raise_unless(error_type: type[Exception], cond: bool, message: Message) -> 
 
 def _check_with(error_type: type[Exception], cond: bool, message: Message) -> None:
     """Raise `error_type` unless `cond` holds; TypeError if it is not a bool."""
+    node = getattr(cond, "node", None)
+    if hasattr(node, "expect_true"):  # a condition on symbolic sizes
+        _raise_unless(error_type, node.expect_true("", 0), message)
+        return
     if not isinstance(cond, bool):
         hint = "; _check_tensor_all takes tensors" if isinstance(cond, Tensor) else ""
         raise TypeError(
@@ -96,9 +100,12 @@ def _check_not_implemented(cond: bool, message: Message = None) -> None:
 
 def _check_is_size(i: Any, message: Message = None, *, max: Any = None) -> None:
     """Raise RuntimeError unless `i` is at least 0, and at most `max`."""
-    _check(bool(i >= 0), message)
+    note = getattr(getattr(i, "node", None), "note_size", None)
+    if note is not None:
+        note()
+    _check(i >= 0, message)
     if max is not None:
-        _check(bool(i <= max), message)
+        _check(i <= max, message)
 
 
 def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Message = None) -> None:

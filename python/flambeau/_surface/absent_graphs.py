@@ -51,12 +51,12 @@ fx.experimental.merge_matmul
 """,
     "flambeau has no symbolic sizes": """
 fx.experimental.sym_node
-  class DynamicInt SymNode
+  class DynamicInt
   def is_channels_last_contiguous_2d is_channels_last_contiguous_3d is_channels_last_strides_2d
       is_channels_last_strides_3d is_contiguous is_non_overlapping_and_dense_indicator
       method_to_operator sympy_is_channels_last_contiguous_2d sympy_is_channels_last_contiguous_3d
       sympy_is_channels_last_strides_2d sympy_is_channels_last_strides_3d
-      sympy_is_channels_last_strides_generic sympy_is_contiguous sympy_is_contiguous_generic to_node
+      sympy_is_channels_last_strides_generic sympy_is_contiguous sympy_is_contiguous_generic
       wrap_node
 fx.experimental.recording
   class FakeTensorMeta ShapeEnvEvent

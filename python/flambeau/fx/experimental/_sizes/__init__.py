@@ -1,0 +1,1 @@
+"""Symbolic sizes: numbers that are expressions in the sizes of inputs, and conditions on them."""
