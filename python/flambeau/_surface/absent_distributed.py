@@ -110,26 +110,19 @@ distributed._composable
   def checkpoint contract replicate
 distributed._composable.fsdp
   from FSDPModule=distributed.fsdp MixedPrecisionPolicy=distributed.fsdp fully_shard=distributed.fsdp
-distributed._functional_collectives
-  class AsyncCollectiveTensor
-  def all_gather_inplace all_gather_into_tensor_backward all_gather_into_tensor_coalesced
-      all_gather_into_tensor_coalesced_backward all_gather_into_tensor_coalesced_setup_context
-      all_gather_into_tensor_setup_context all_gather_single all_gather_single_autograd
-      all_gather_single_coalesced all_gather_tensor all_gather_tensor_autograd all_gather_tensor_inplace
-      all_reduce all_reduce_backward all_reduce_coalesced all_reduce_coalesced_backward
+distributed._functional_unbuilt
+  def all_gather_inplace all_gather_into_tensor_backward all_gather_into_tensor_coalesced_backward
+      all_gather_into_tensor_coalesced_setup_context all_gather_into_tensor_setup_context
+      all_gather_tensor_inplace all_reduce_backward all_reduce_coalesced_backward
       all_reduce_coalesced_setup_context all_reduce_inplace all_reduce_setup_context all_to_all_inplace
-      all_to_all_single all_to_all_single_autograd all_to_all_single_backward
-      all_to_all_single_setup_context allow_inflight_collective_as_graph_input_ctx backend_impl
-      batch_p2p_ops_inplace broadcast irecv_inplace isend_inplace legacy_all_gather legacy_all_gather_base
-      legacy_all_to_all_single legacy_allgather legacy_allgather_single legacy_allreduce
-      legacy_batch_p2p_ops legacy_irecv legacy_isend legacy_reduce_scatter_base legacy_reducescatter
-      legacy_reducescatter_single permute_tensor reduce_scatter_single reduce_scatter_single_autograd
-      reduce_scatter_single_coalesced reduce_scatter_tensor reduce_scatter_tensor_autograd
-      reduce_scatter_tensor_backward reduce_scatter_tensor_coalesced
-      reduce_scatter_tensor_coalesced_backward reduce_scatter_tensor_coalesced_setup_context
-      reduce_scatter_tensor_inplace reduce_scatter_tensor_setup_context wait_tensor wait_tensor_backward
-      wait_tensor_setup_context
-  from DeviceMesh=distributed
+      all_to_all_single_backward all_to_all_single_setup_context
+      allow_inflight_collective_as_graph_input_ctx backend_impl batch_p2p_ops_inplace irecv_inplace
+      isend_inplace legacy_all_gather legacy_all_gather_base legacy_all_to_all_single legacy_allgather
+      legacy_allgather_single legacy_allreduce legacy_batch_p2p_ops legacy_irecv legacy_isend
+      legacy_reduce_scatter_base legacy_reducescatter legacy_reducescatter_single
+      reduce_scatter_tensor_backward reduce_scatter_tensor_coalesced_backward
+      reduce_scatter_tensor_coalesced_setup_context reduce_scatter_tensor_inplace
+      reduce_scatter_tensor_setup_context wait_tensor_backward wait_tensor_setup_context
 distributed._shard
   def load_with_process_group shard_module shard_parameter
 distributed._shard.sharded_tensor

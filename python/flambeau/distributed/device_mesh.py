@@ -9,6 +9,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._object.subclass import DisableTorchDispatch
 from flambeau.distributed._groups import NON_GROUP_MEMBER, default_group, get_rank, is_initialized
 from flambeau.distributed._init import init_process_group, new_group
 from flambeau.distributed._process_group import ProcessGroup
@@ -180,8 +181,9 @@ class DeviceMesh:
 
     def get_coordinate(self) -> list[int] | None:
         """Return the place of this process in the mesh; None for a process outside of it."""
-        found = (self.mesh == get_rank()).nonzero()
-        return found[0].tolist() if len(found) else None
+        with DisableTorchDispatch():  # a mode would see its own kind of tensors
+            found = (self.mesh == get_rank()).nonzero().tolist()
+        return found[0] if found else None
 
     def get_rank(self) -> int:
         """Return the rank of this process in the job."""
@@ -222,7 +224,9 @@ class DeviceMesh:
             return self
         here = self.get_coordinate() or [0] * self.ndim
         index = tuple(slice(None) if d in places else here[d] for d in range(self.ndim))
-        return self._of(self._root, self.mesh[index], names, [self._groups[d] for d in places])
+        with DisableTorchDispatch():
+            ranks = self.mesh[index]
+        return self._of(self._root, ranks, names, [self._groups[d] for d in places])
 
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
         """Return the mesh as one dimension, which the whole mesh then knows by a name.
