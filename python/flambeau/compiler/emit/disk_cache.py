@@ -24,13 +24,13 @@ def folder() -> Path | None:
         user, or if other users may write to it.
     """
     named = os.environ.get("FLAMBEAU_CACHE_DIR")
-    above = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    path = Path(named) if named else Path(above) / "flambeau"
-    path = path / "kernels"
+    above = os.environ.get("XDG_CACHE_HOME")
     try:
+        path = Path(named) if named else (Path(above) if above else Path.home() / ".cache") / "flambeau"
+        path = path / "kernels"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
-    except OSError:
+    except (OSError, RuntimeError):  # no home
         return None
     is_safe = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
     return path if is_safe else None
@@ -75,10 +75,10 @@ def write(key: str, content: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
-            os.replace(name, place / (key + _SUFFIX))
+            Path(name).replace(place / (key + _SUFFIX))
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(name)
+                Path(name).unlink()
         _evict(place)
 
 
