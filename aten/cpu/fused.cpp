@@ -160,9 +160,11 @@ Tensor FusedGroup::run_one_step(ArrayRef<const Tensor*> inputs) const {
 }
 
 std::shared_ptr<const FusedPlan> FusedGroup::plan_for(ArrayRef<const Tensor*> inputs) const {
+  size_t known = 0;
   {
     const std::lock_guard lock(mutex_);
     if (plan_ && plan_->fits(inputs)) return plan_;
+    known = kernels_.size();
   }
   auto made = std::make_shared<const FusedPlan>(*this, inputs);
   for (size_t s = 0; s < steps_.size(); ++s) {
@@ -172,8 +174,43 @@ std::shared_ptr<const FusedPlan> FusedGroup::plan_for(ArrayRef<const Tensor*> in
           " for inputs of these sizes");
   }
   const std::lock_guard lock(mutex_);
-  plan_ = made;
+  if (kernels_.size() == known) plan_ = made;  // else a kernel came meanwhile
   return made;
+}
+
+std::vector<std::string> FusedGroup::texts(ArrayRef<const Tensor*> inputs) const {
+  check_inputs(inputs);
+  std::vector<std::string> found;
+  if (steps_.size() == 1) return found;  // runs as a single call
+  for (const FusedPart& part : plan_for(inputs)->parts()) {
+    if (!part.text.empty()) found.push_back(part.text);
+  }
+  return found;
+}
+
+void FusedGroup::install(const std::string& text, Kernel kernel) const {
+  const std::lock_guard lock(mutex_);
+  kernels_[text] = kernel;
+  plan_ = nullptr;
+}
+
+FusedGroup::Kernel FusedGroup::kernel_for(const std::string& text) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = kernels_.find(text);
+  return found == kernels_.end() ? Kernel() : found->second;
+}
+
+std::vector<std::string> FusedGroup::choices() const {
+  std::shared_ptr<const FusedPlan> plan;
+  {
+    const std::lock_guard lock(mutex_);
+    plan = plan_;
+  }
+  std::vector<std::string> found;
+  if (!plan) return found;
+  for (const FusedPart& part : plan->parts())
+    found.emplace_back(part.trial ? part.trial->state() : "codes");
+  return found;
 }
 
 std::vector<Tensor> FusedGroup::run(ArrayRef<const Tensor*> inputs) const {

@@ -4,6 +4,7 @@
 // rounds to its result dtype, so that results are bit for bit those of the operators called one by
 // one. Functions of the C library are the exception: the last elements of a loop, which do not fill
 // a vector, may differ in the last bits, and where loops end depends on strides in either way.
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,6 +36,10 @@ struct FusedStep {
 
 class FusedPlan;
 
+// One part of a group, compiled. `strides`: bytes to the next column and row, by array.
+using FusedKernel = uint32_t (*)(int64_t columns, int64_t rows, char* const* data,
+                                 const int64_t* strides, const void* slots);
+
 // Immutable but for the plan of the last geometry; any number of threads may run one group.
 class FusedGroup {
  public:
@@ -49,6 +54,19 @@ class FusedGroup {
   std::vector<Tensor> run_into(ArrayRef<const Tensor*> given, ArrayRef<const Tensor*> inputs) const;
   // A line for each step: "s0 = add(i0, i1): float32".
   std::string describe() const;
+
+  struct Kernel {
+    FusedKernel kernel = nullptr;
+    bool is_measured = true;  // runs only where it is quicker than the codes; else always
+  };
+  // The text of each part for inputs of this geometry, from which a kernel can be generated (see
+  // FusedPart); without those that have none.
+  std::vector<std::string> texts(ArrayRef<const Tensor*> inputs) const;
+  // From now on `kernel` is used for parts with this text; it must live as long as the process.
+  void install(const std::string& text, Kernel kernel) const;
+  Kernel kernel_for(const std::string& text) const;
+  // Of each part of the last geometry: "codes", "kernel", or "measuring".
+  std::vector<std::string> choices() const;
 
   const std::vector<FusedInput>& inputs() const { return inputs_; }
   const std::vector<FusedStep>& steps() const { return steps_; }
@@ -66,6 +84,7 @@ class FusedGroup {
   std::vector<int32_t> outputs_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const FusedPlan> plan_;
+  mutable std::map<std::string, Kernel> kernels_;  // by text
 };
 
 // Records the pointwise operators that its thread calls between start() and stop().

@@ -158,6 +158,8 @@ void FusedPartMaker::lower(int32_t s) {
     run.dtype = types.result;
   }
   run.loop = loop_of(*step.op, types.compute);
+  run.step = &step;
+  run.compute = types.compute;
   for (const FusedOperand& o : step.operands) run.operands.push_back(value_of(o, types.compute));
   const int32_t node = converted(add(std::move(run)), types.result);
   results_[s] = node;
@@ -353,6 +355,7 @@ FusedPart FusedPartMaker::make() {
   const int64_t fitting = kCacheBytes / bytes_per_element() / 64 * 64;
   place_all(std::clamp(fitting, kFewest, kMost));
   part_.bytes = bytes_per_element();
+  part_.text = text();
   return std::move(part_);
 }
 

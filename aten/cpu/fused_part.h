@@ -19,7 +19,9 @@ class FusedPartMaker {
     int32_t array = -1;  // Load: read; Run and Convert: written, -1 if none
     int32_t slot = -1;   // Number: its value; Run: its params
     PointwiseLoop loop = nullptr;
-    std::vector<int32_t> operands = {};  // nodes; of Convert the one
+    const FusedStep* step = nullptr;             // of Run
+    ScalarType compute = ScalarType::Undefined;  // of Run: the operands' dtype
+    std::vector<int32_t> operands = {};          // nodes; of Convert the one
     int32_t last_use = -1;
     int32_t place = -1;
     bool is_owned = false;  // of a buffer that is free after the last use
@@ -48,6 +50,9 @@ class FusedPartMaker {
   int32_t take_buffer(ScalarType dtype);
   void free_operands(int32_t at);
   int64_t bytes_per_element() const;
+  std::string text_of_array(size_t array) const;
+  std::string text_of_node(const Node& node) const;
+  std::string text() const;
 
   FusedPlan& plan_;
   const FusedGroup& group_;

@@ -64,6 +64,11 @@ FusedPlan::FusedPlan(const FusedGroup& group, ArrayRef<const Tensor*> inputs)
   }
   for (const std::vector<int32_t>& steps : parts)
     parts_.push_back(FusedPartMaker(*this, group, steps).make());
+  for (FusedPart& part : parts_) {
+    const FusedGroup::Kernel found = group.kernel_for(part.text);
+    part.kernel = found.kernel;
+    if (found.kernel) part.trial = std::make_shared<FusedTrial>(found.is_measured);
+  }
 }
 
 void FusedPlan::infer_shapes(const FusedGroup& group, ArrayRef<const Tensor*> inputs) {

@@ -4,10 +4,13 @@
 // Steps of one size are a part; parts run one after another, smaller sizes first, and what one part
 // needs of another lies in memory. Within a part, tiles are independent of each other. For each
 // tile the codes of the part run in order: gather an operand into a buffer, run a loop, convert.
+#include <memory>
+
 #include "aten/core/loop_types.h"
 #include "aten/core/out_spec.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/fused.h"
+#include "aten/cpu/fused_trial.h"
 
 namespace flambeau {
 
@@ -64,6 +67,9 @@ struct FusedPart {
   int64_t scratch = 0;           // bytes of all buffers
   int64_t bytes = 0;             // of all arrays' elements
   TileShape tile{};
+  std::string text;                   // its values, from which a kernel is generated; may be empty
+  FusedKernel kernel = nullptr;       // that does what the codes do
+  std::shared_ptr<FusedTrial> trial;  // which of both runs
 };
 
 // A tensor on the CPU that has only sizes, strides and dtype: reading its elements is an error.
@@ -80,6 +86,7 @@ class FusedPlan {
   FusedPlan& operator=(const FusedPlan&) = delete;
 
   bool fits(ArrayRef<const Tensor*> inputs) const;
+  const std::vector<FusedPart>& parts() const { return parts_; }
   const PointwiseDTypes& types(size_t step) const { return types_[step]; }
   const Tensor& result(size_t step) const { return results_[step]; }
   // `given`: for each output the tensor to write to, or null; empty: all outputs are new.

@@ -1,5 +1,6 @@
 // The execution of fused parts: tiles in parallel, the codes of each tile in order.
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "aten/cpu/fused_plan.h"
@@ -141,7 +142,9 @@ uint32_t run_range(const FusedPart& part, const FusedSlot* slots, char* const* d
 
 }  // namespace
 
-uint32_t run_fused_part(const FusedPart& part, const FusedSlot* slots, char* const* data) {
+namespace {
+
+uint32_t run_codes(const FusedPart& part, const FusedSlot* slots, char* const* data) {
   const FusedNest& nest = part.nest;
   int64_t tiles = (nest.sizes[0] + part.tile.columns - 1) / part.tile.columns;
   if (nest.ndim > 1) tiles *= (nest.sizes[1] + part.tile.rows - 1) / part.tile.rows;
@@ -153,6 +156,57 @@ uint32_t run_fused_part(const FusedPart& part, const FusedSlot* slots, char* con
     errors.fetch_or(run_range(part, slots, data, begin, end), std::memory_order_relaxed);
   });
   return errors.load(std::memory_order_relaxed);
+}
+
+// The same through the part's kernel, which needs no buffers: tiles are larger.
+uint32_t run_kernel(const FusedPart& part, const FusedSlot* slots, char* const* data) {
+  constexpr int64_t kTile = 8192;
+  const FusedNest& nest = part.nest;
+  const int64_t width = nest.sizes[0], height = nest.ndim > 1 ? nest.sizes[1] : 1;
+  const int64_t columns = std::min(width, kTile);
+  const int64_t rows = std::clamp<int64_t>(kTile / columns, 1, height);
+  const int64_t across = (width + columns - 1) / columns, down = (height + rows - 1) / rows;
+  int64_t tiles = across * down;
+  for (size_t d = 2; d < static_cast<size_t>(nest.ndim); ++d) tiles *= nest.sizes[d];
+  SmallVector<int64_t, 64> steps;
+  for (const std::vector<int64_t>& strides : nest.strides) {
+    steps.push_back(strides[0]);
+    steps.push_back(nest.ndim > 1 ? strides[1] : 0);
+  }
+  std::atomic<uint32_t> errors{0};
+  const auto run = [&](int64_t begin, int64_t end) {
+    SmallVector<char*, 32> at;
+    at.resize(part.arrays.size());
+    uint32_t found = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t column = i % across * columns, row = i / across % down * rows;
+      for (size_t a = 0; a < at.size(); ++a) {
+        at[a] = data[a] + column * steps[2 * a] + row * steps[2 * a + 1];
+        int64_t rest = i / across / down;
+        for (size_t d = 2; d < static_cast<size_t>(nest.ndim); ++d) {
+          at[a] += rest % nest.sizes[d] * nest.strides[a][d];
+          rest /= nest.sizes[d];
+        }
+      }
+      found |= part.kernel(std::min(columns, width - column), std::min(rows, height - row),
+                           at.data(), steps.data(), slots);
+    }
+    errors.fetch_or(found, std::memory_order_relaxed);
+  };
+  const int64_t cost =
+      columns * rows * (part.bytes / 4 + static_cast<int64_t>(part.codes.size()) / 2);
+  parallel_for(0, tiles, cost, run);
+  return errors.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+uint32_t run_fused_part(const FusedPart& part, const FusedSlot* slots, char* const* data) {
+  if (!part.kernel) return run_codes(part, slots, data);
+  const auto run = [&](bool uses_kernel) {
+    return uses_kernel ? run_kernel(part, slots, data) : run_codes(part, slots, data);
+  };
+  return part.trial->run(run);
 }
 
 }  // namespace flambeau

@@ -47,6 +47,9 @@ class LoopDecl:
     table: tuple[str, ...]
     stored: tuple[str, ...] = ()  # the loop over bfloat16 as it lies in memory
     function: str = ""  # the C++ function of the one operand, if that is the whole formula
+    parameters: str = ""  # of the formula as a function
+    shared: tuple[str, ...] = ()  # parts that the formula uses more than once
+    checks: tuple[str, ...] = ()  # of divisors
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -205,7 +208,17 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         table=table,
         stored=stored,
         function=_function_of(expr, rows) if heavy and not device and op.dtype.name not in _OUT else "",
+        parameters=", ".join(f"[[maybe_unused]] T {_variable(name)}" for name in names),
+        shared=tuple(writer.lines),
+        checks=tuple(checks),
     )
+
+
+def cells_of(op: Operator, rows: dict[str, Primitive]) -> tuple[LoopDecl, ...]:
+    """Spell the cases of a pointwise operator for functions of one element."""
+    body = op.body
+    assert isinstance(body, Pointwise)
+    return tuple(pointwise_loop(op, case, expr, rows, device=False) for case, expr in body.cases)
 
 
 def _function_of(expr: Expr, rows: dict[str, Primitive]) -> str:

@@ -107,6 +107,44 @@ PyObject* describe(PyObject* self, PyObject*) {
   });
 }
 
+Ref list_of(const std::vector<std::string>& texts) {
+  Ref list = Ref::checked(PyList_New(0));
+  for (const std::string& text : texts) {
+    const Ref item = Ref::checked(
+        PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+    checked(PyList_Append(list.get(), item.get()));
+  }
+  return list;
+}
+
+// texts(*inputs): what the kernels of the group's parts are generated from.
+PyObject* texts_of_group(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    SmallVector<const Tensor*, 16> inputs;
+    for (Py_ssize_t i = 0; i < count; ++i)
+      inputs.push_back(&checked_tensor("_FusedGroup.texts", values[i]));
+    const ArrayRef<const Tensor*> all(inputs.data(), inputs.size());
+    return list_of(group_of(self).group->texts(all)).release();
+  });
+}
+
+PyObject* choices_of_group(PyObject* self, PyObject*) {
+  return guarded([&] { return list_of(group_of(self).group->choices()).release(); });
+}
+
+// install(text, address, is_measured): the kernel of parts with this text.
+PyObject* install_kernel(PyObject* self, PyObject* given) {
+  return guarded([&]() -> PyObject* {
+    const char* text;
+    unsigned long long address;
+    int is_measured;
+    if (!PyArg_ParseTuple(given, "sKp:install", &text, &address, &is_measured)) return nullptr;
+    const auto kernel = reinterpret_cast<FusedKernel>(static_cast<uintptr_t>(address));
+    group_of(self).group->install(text, {kernel, is_measured != 0});
+    return wrap_none();
+  });
+}
+
 void group_dealloc(PyObject* self) {
   PyTypeObject* const type = Py_TYPE(self);
   std::destroy_at(&group_of(self).group);
@@ -123,6 +161,9 @@ Ref make_group(std::shared_ptr<const FusedGroup> group) {
 
 PyMethodDef group_methods[] = {{"describe", describe, METH_NOARGS, nullptr},
                                {"into", as_cfunction(call_group_into), METH_FASTCALL, nullptr},
+                               {"texts", as_cfunction(texts_of_group), METH_FASTCALL, nullptr},
+                               {"choices", choices_of_group, METH_NOARGS, nullptr},
+                               {"install", install_kernel, METH_VARARGS, nullptr},
                                {nullptr, nullptr, 0, nullptr}};
 PyMemberDef group_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(GroupObject, vectorcall), READONLY, nullptr},

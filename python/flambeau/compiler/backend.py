@@ -16,6 +16,7 @@ from flambeau.compiler.aot.joint import Joint, record
 from flambeau.compiler.aot.loops import Body
 from flambeau.compiler.aot.partition import divide
 from flambeau.compiler.aot.state import ending_in
+from flambeau.compiler.emit.background import tier_of
 from flambeau.compiler.emit.program import Part, Writer, program
 from flambeau.compiler.emit.rows import Sliced, could_slice, slice_rows, sliced_groups
 from flambeau.compiler.ir import GAIN
@@ -32,9 +33,11 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
     Args:
         graph: a captured `fx.GraphModule`.
         inputs: its example inputs.
-        options: accepted; ``options={"trace": directory}`` writes pages as FLAMBEAU_TRACE does.
+        options: accepted; ``options={"trace": directory}`` writes pages as FLAMBEAU_TRACE does, and
+            ``options={"tier": 0}`` or 1 decides on kernels as FLAMBEAU_TIER does.
     """
-    with trace.page("graph for other sizes", "", trace.directory(functools.partial(fuse, **options))):
+    directory = trace.directory(functools.partial(fuse, **options))
+    with tier_of(options.get("options")), trace.page("graph for other sizes", "", directory):
         return _fused(graph, inputs)
 
 

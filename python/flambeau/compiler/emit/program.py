@@ -10,6 +10,7 @@ from typing import Any
 
 import flambeau
 from flambeau.compiler import logs
+from flambeau.compiler.emit.background import compile_later, tier
 from flambeau.compiler.ir.dependences import Dependences, overload_of
 from flambeau.compiler.passes.fusion import Group, boundary, groups_of, pays
 from flambeau.fx.graph import Graph
@@ -56,8 +57,11 @@ def schedule(graph: Graph, dependences: Dependences, groups: list[Group]) -> lis
     return order
 
 
-def fused(group: Group) -> Any:
-    """Return the loop of a group: a function of its inputs that returns a list of its outputs."""
+def fused(group: Group) -> tuple[Any, list[str]]:
+    """Return the loop of a group, and the texts of its parts if kernels are wanted for them.
+
+    The loop is a function of the group's inputs that returns a list of its outputs.
+    """
     values: dict[Node, Any] = {}
     for node in group.inputs:
         like = node.meta["val"]
@@ -71,7 +75,8 @@ def fused(group: Group) -> Any:
             values[node] = node.target(*args, **map_arg(node.kwargs, values.__getitem__))
     if recorder.steps != len(group.nodes):
         raise AssertionError("fused: one step for each node was expected")
-    return recorder.group([values[node] for node in group.outputs])
+    made = recorder.group([values[node] for node in group.outputs])
+    return made, made.texts(*(values[node] for node in group.inputs)) if tier() else []
 
 
 @dataclass
@@ -106,6 +111,7 @@ class Writer:
         self.lines: list[str] = []
         self.groups: list[Group] = []
         self.parts: list[Writer] = []  # of branches and loops
+        self.texts: list[tuple[Any, list[str]]] = []  # of the loops of groups: what kernels are made from
         self.could_fuse = False  # at other sizes
         for node in graph.nodes:
             if node.op == "get_attr":
@@ -175,7 +181,8 @@ class Writer:
     def _call(self, place: int, step: Step) -> None:
         if isinstance(step, Group):
             name = f"group_{place}"
-            self.names[name] = fused(step)
+            self.names[name], texts = fused(step)
+            self.texts.append((self.names[name], texts))
             outputs = ", ".join(node.name for node in step.outputs)
             given = [node.name for node in step.inputs]
             if any(node in self.into for node in step.outputs):
@@ -229,4 +236,5 @@ def program(
     exec(compile(text, "<program of a graph>", "exec"), names)
     run: Callable[..., list[Any]] = names["program"]
     run.__dict__["source"] = text
+    compile_later(writer.texts)
     return run, writer

@@ -1,0 +1,28 @@
+#include "aten/cpu/fused_cells.h"
+
+#include <unordered_map>
+
+namespace flambeau {
+namespace {
+
+std::span<const LoopCell> registered_cells;
+
+using Names = std::unordered_map<const PointwiseLoop*, const char*>;
+
+Names names_by_loops() {
+  Names names;
+  for (const LoopCell& cell : registered_cells) names.emplace(cell.loops[cpu_isa()], cell.name);
+  return names;
+}
+
+}  // namespace
+
+void register_loop_cells(std::span<const LoopCell> cells) { registered_cells = cells; }
+
+const char* cell_of(const PointwiseOp& op) {
+  static const Names names = names_by_loops();
+  const auto found = names.find(op.loops[cpu_isa()]);
+  return found == names.end() ? nullptr : found->second;
+}
+
+}  // namespace flambeau
