@@ -52,8 +52,8 @@ template <Integer T>
 [[gnu::always_inline]] inline T fmod(T a, same_t<T> b) {
   if constexpr (kDividesAsReal<T>) {
     const uint32_t whole = static_cast<uint32_t>(trunc_divide(a, b));
-    const T rest = static_cast<T>(static_cast<uint32_t>(a) - whole * static_cast<uint32_t>(b));
-    return b == T(0) ? T(0) : rest;
+    const uint32_t rest = static_cast<uint32_t>(a) - whole * static_cast<uint32_t>(b);
+    return static_cast<T>(rest * (b == T(0) ? 0u : 1u));  // a choice of results would branch
   } else {
     if constexpr (SignedInteger<T>) {
       if (b == T(-1)) return T(0);
