@@ -112,3 +112,37 @@ def test_integer_products_of_no_terms_are_zero(dtype):
     kind = getattr(fb, dtype)
     assert (fb.ones(3, 0, dtype=kind) @ fb.ones(0, 2, dtype=kind)).tolist() == [[0, 0]] * 3
     assert (fb.ones(0, 3, dtype=kind) @ fb.ones(3, 2, dtype=kind)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("n", [1, 15, 512, 513, 4096])
+@pytest.mark.parametrize("dtype", [fb.float16, fb.bfloat16, fb.complex64, fb.complex128], ids=str)
+def test_dot_of_every_layout(dtype, n):
+    rng = np.random.default_rng(n)
+    parts = rng.standard_normal((2, 2, 2 * n))
+    a, b = (fb.from_numpy(x[0] + 1j * x[1] if dtype.is_complex else x[0]).to(dtype) for x in parts)
+    wide = fb.complex128 if dtype.is_complex else fb.float64
+    eps = {fb.float16: 2**-11, fb.bfloat16: 2**-8, fb.complex64: 2**-23, fb.complex128: 2**-52}[dtype]
+    single = 2**-52 if dtype == fb.complex128 else 2**-23
+    for left, right in ((a[:n], b[n:]), (a[::2], b[1::2]), (a[:1].expand(n), b[:n])):
+        x, y = left.to(wide).numpy(), right.to(wide).numpy()
+        want, size = np.sum(x * y), np.sum(np.abs(x * y))
+        got = fb.dot(left, right).to(wide).item()
+        assert abs(got - want) <= eps * abs(want) + (n + 4) * single * size
+        added = fb.addmv(a[:1], left[None], right).to(wide).item()
+        want += a[0].to(wide).item()
+        assert abs(added - want) <= 2 * eps * (abs(want) + size / n) + (n + 4) * single * size
+
+
+@pytest.mark.parametrize("dtype", [fb.float16, fb.bfloat16], ids=str)
+def test_dot_of_halves_at_the_ends(dtype):
+    inf, nan = float("inf"), float("nan")
+    ones = fb.ones(40, dtype=dtype)
+    for value, want in ((inf, inf), (-inf, -inf)):
+        x = ones.clone()
+        x[37] = value
+        assert fb.dot(x, ones).item() == want
+    x[3] = -value
+    assert fb.dot(x, ones).isnan() and fb.dot(ones * nan, ones).isnan()
+    largest = fb.finfo(dtype).max  # the sum overflows where its rounding does
+    assert fb.dot(fb.full((2,), largest, dtype=dtype), fb.ones(2, dtype=dtype)).item() == inf
+    assert fb.dot(ones[:0], ones[:0]).item() == 0

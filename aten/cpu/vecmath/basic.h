@@ -85,11 +85,17 @@ template <Ordered T>
 [[gnu::always_inline]] inline double copysign(double x, double y) {
   return __builtin_copysign(x, y);
 }
-[[gnu::always_inline]] inline float nextafter(float x, float y) {
-  return __builtin_nextafterf(x, y);
-}
-[[gnu::always_inline]] inline double nextafter(double x, double y) {
-  return __builtin_nextafter(x, y);
+// The neighbour of x in the direction of y: of one sign, floats are ordered as their bits are.
+template <Floating T>
+[[gnu::always_inline]] inline T nextafter(T x, same_t<T> y) {
+  using Int = decltype(bits_of(x));
+  const Int rises = x < y ? 1 : 0, positive = x > T(0) ? 1 : 0;
+  const T moved = from_bits(static_cast<Int>(bits_of(x) + 1 - 2 * (rises ^ positive)));
+  const T least = copysign(from_bits(Int(1)), y);
+  const T value = x == T(0) ? least : moved;
+  const T kept = x == y ? y : value;
+  const T number = y != y ? y : kept;
+  return x != x ? x : number;
 }
 // Mantissa in [0.5, 1) and exponent of two, 0 for what has none. glibc's exponent of infinities and
 // NaN is not specified.

@@ -180,8 +180,8 @@ inline namespace FLAMBEAU_VEC_TARGET {
   return static_cast<float>(digamma(static_cast<double>(x)));
 }
 
-// y^3 (trigamma(y) - 1 / y - 1 / (2 y^2)) in z = 1 / y^2, y >= 8: Bernoulli numbers, of which those
-// from the 22nd on are below 2^-56 of the sum.
+// y^3 (trigamma(y) - 1 / y - 1 / (2 y^2)) in z = 1 / y^2, y >= 8: Bernoulli numbers up to the 20th.
+// The later terms are below 2^-56 of the sum.
 [[gnu::always_inline]] inline double trigamma_tail(double z) {
   double p = madd(-529.12424242424242, z, 54.971177944862155);
   p = madd(p, z, -7.0921568627450980);

@@ -16,20 +16,50 @@ template <typename T>
   }
 }
 
-// Truncating quotient: the processor traps on 0 and on least / -1, which both are masked.
+// Processors do not divide vectors of integers. Types whose quotients a floating type tells apart
+// divide there: an exact quotient is at least 1 / |b| below the next integer n. A unit in the last
+// place of n is less, as n |b| is at most 2^16 in float and 2^32 in double, so rounding does not
+// reach n. AVX2 has no conversion of uint32.
+template <typename T>
+inline constexpr bool kDividesAsReal = sizeof(T) < 4 || (sizeof(T) == 4 && SignedInteger<T>);
+template <bool kIsNarrow>
+struct Dividend {
+  using type = float;
+};
+template <>
+struct Dividend<false> {
+  using type = double;
+};
+
+// Truncating quotient: 0 and -1, with which the quotient may not exist or not fit, are masked.
 template <Integer T>
 [[gnu::always_inline]] inline T trunc_divide(T a, same_t<T> b) {
-  if constexpr (SignedInteger<T>) {
-    if (b == T(-1)) return static_cast<T>(0 - static_cast<uint64_t>(a));
+  if constexpr (kDividesAsReal<T>) {
+    using Real = typename Dividend<(sizeof(T) < 4)>::type;
+    const bool negates = SignedInteger<T> && b == static_cast<T>(-1);
+    const T divisor = (b == T(0)) | negates ? T(1) : b;
+    const auto whole = static_cast<int32_t>(static_cast<Real>(a) / static_cast<Real>(divisor));
+    const T quotient = b == T(0) ? T(0) : static_cast<T>(whole);
+    return negates ? static_cast<T>(0u - static_cast<uint32_t>(a)) : quotient;
+  } else {
+    if constexpr (SignedInteger<T>) {
+      if (b == T(-1)) return static_cast<T>(0 - static_cast<uint64_t>(a));
+    }
+    return b == T(0) ? T(0) : static_cast<T>(a / b);
   }
-  return b == T(0) ? T(0) : static_cast<T>(a / b);
 }
 template <Integer T>
 [[gnu::always_inline]] inline T fmod(T a, same_t<T> b) {
-  if constexpr (SignedInteger<T>) {
-    if (b == T(-1)) return T(0);
+  if constexpr (kDividesAsReal<T>) {
+    const uint32_t whole = static_cast<uint32_t>(trunc_divide(a, b));
+    const uint32_t rest = static_cast<uint32_t>(a) - whole * static_cast<uint32_t>(b);
+    return static_cast<T>(rest * (b == T(0) ? 0u : 1u));  // a choice of results would branch
+  } else {
+    if constexpr (SignedInteger<T>) {
+      if (b == T(-1)) return T(0);
+    }
+    return b == T(0) ? T(0) : static_cast<T>(a % b);
   }
-  return b == T(0) ? T(0) : static_cast<T>(a % b);
 }
 template <Integer T>
 [[gnu::always_inline]] inline T remainder(T a, same_t<T> b) {

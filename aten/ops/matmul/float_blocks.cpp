@@ -102,4 +102,33 @@ void multiply_in_float(ScalarType dtype, const Matrix& a, const Matrix& b, void*
   }
 }
 
+void multiply_row_and_column(ScalarType dtype, const Matrix& a, const Matrix& b, void* out,
+                             bool accumulate) {
+  constexpr int64_t kBlock = 512, kSums = 16;
+  constexpr auto kWide = static_cast<int64_t>(sizeof(float));
+  const auto width = static_cast<int64_t>(element_size(dtype));
+  const CastLoop load = cast_loop(dtype, ScalarType::Float32);
+  float left[kBlock], right[kBlock], sums[kSums] = {};
+  for (int64_t first = 0; first < a.cols; first += kBlock) {
+    const int64_t n = std::min(kBlock, a.cols - first);
+    const auto read = [&](const Matrix& m, int64_t step, float* to) {
+      load(n, static_cast<const char*>(m.data) + first * step * width, step * width,
+           reinterpret_cast<char*>(to), kWide);
+      std::fill(to + n, to + (n + kSums - 1) / kSums * kSums, 0.0f);
+    };
+    read(a, a.col_stride, left);
+    read(b, b.row_stride, right);
+    for (int64_t p = 0; p < n; p += kSums) {
+#pragma omp simd
+      for (int64_t l = 0; l < kSums; ++l) sums[l] += left[p + l] * right[p + l];
+    }
+  }
+  float sum = 0;
+  if (accumulate)
+    load(1, static_cast<const char*>(out), width, reinterpret_cast<char*>(&sum), kWide);
+  for (const float part : sums) sum += part;
+  cast_loop(ScalarType::Float32, dtype)(1, reinterpret_cast<const char*>(&sum), kWide,
+                                        static_cast<char*>(out), width);
+}
+
 }  // namespace flambeau::gemm

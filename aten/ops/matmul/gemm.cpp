@@ -102,6 +102,24 @@ void with_blas_layout(const Matrix& a, const Matrix& b, T* out, int64_t ldc, boo
   blas(left, right, out, ldc, accumulate);
 }
 
+// One row of complex numbers times one column: a product of matrices would copy both first. False
+// for strides that stay in place.
+template <typename T>
+bool dot(const Matrix& a, const Matrix& b, T* out, bool accumulate) {
+  if (a.rows != 1 || b.cols != 1 || a.col_stride < 1 || b.row_stride < 1) return false;
+  const auto n = static_cast<blasint>(a.cols);
+  const auto step_a = static_cast<blasint>(a.col_stride),
+             step_b = static_cast<blasint>(b.row_stride);
+  T sum;
+  if constexpr (std::is_same_v<T, complex<float>>) {
+    scipy_cblas_cdotu_sub(n, a.data, step_a, b.data, step_b, &sum);
+  } else {
+    scipy_cblas_zdotu_sub(n, a.data, step_a, b.data, step_b, &sum);
+  }
+  *out = accumulate ? *out + sum : sum;
+  return true;
+}
+
 void fill_zero(ScalarType dtype, int64_t rows, int64_t cols, void* out, int64_t ldc) {
   const auto width = static_cast<int64_t>(element_size(dtype));
   for (int64_t i = 0; i < rows; ++i) {
@@ -150,6 +168,8 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
   if (multiply_few_rows(dtype, small_products(1, a, 0, b, 0, out, 0, ldc, accumulate),
                         accumulate ? out : nullptr, ldc))
     return;
+  if (is_reduced_floating_type(dtype) && a.rows == 1 && b.cols == 1)
+    return multiply_row_and_column(dtype, a, b, out, accumulate);
   const bool tiny = dtype == ScalarType::Float32 && a.rows * b.cols * a.cols <= kTinyWork;
   if (!tiny && !is_large(dtype, b) &&
       onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, ldc, accumulate))
@@ -161,6 +181,9 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_v<T>) {
       std::optional<SerialBlas> serial;
       if (in_parallel_region()) serial.emplace();
+      if constexpr (is_complex_v<T>) {
+        if (dot(a, b, static_cast<T*>(out), accumulate)) return;
+      }
       with_blas_layout(a, b, static_cast<T*>(out), ldc, accumulate);
     } else {
       multiply_integers(dtype, a, b, out, ldc, accumulate);

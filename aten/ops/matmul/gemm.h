@@ -29,7 +29,13 @@ bool multiply_few_rows_and_add(ScalarType dtype, const Matrix& a, const Matrix& 
 void multiply_in_float(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
                        bool accumulate);
 
-// The same for `count` products; strides between them in elements (0 repeats an operand).
+// What `multiply` does, for one row of float16 or bfloat16 times one column: converted in blocks to
+// float32 and summed.
+void multiply_row_and_column(ScalarType dtype, const Matrix& a, const Matrix& b, void* out,
+                             bool accumulate);
+
+// The same as `multiply` for `count` products; strides between them in elements (0 repeats an
+// operand).
 void multiply_batched(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step,
                       const Matrix& b, int64_t b_step, void* out, int64_t out_step, int64_t ldc,
                       bool accumulate);

@@ -331,6 +331,110 @@ TEST_PER_ISA(vecmath_division_and_bits) {
          vec::gcd<int64_t>(0, 0) == 0);
 }
 
+namespace {
+
+// The four divisions of all pairs in vectors, against integers of 64 bits.
+template <typename T>
+void expect_divisions(const std::vector<T>& as, const std::vector<T>& bs) {
+  const size_t n = bs.size();
+  std::vector<T> whole(n), rest(n), floors(n), modulo(n);
+  const T* b = bs.data();
+  T *w = whole.data(), *r = rest.data(), *f = floors.data(), *m = modulo.data();
+  bool right = true;
+  for (const T a : as) {
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) {
+      w[i] = vec::trunc_divide(a, b[i]);
+      r[i] = vec::fmod(a, b[i]);
+      f[i] = vec::floor_divide(a, b[i]);
+      m[i] = vec::remainder(a, b[i]);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const int64_t x = static_cast<int64_t>(a), y = static_cast<int64_t>(b[i]);
+      const int64_t q = y == 0 ? 0 : x / y, left = y == 0 ? 0 : x % y;
+      const bool lower = left != 0 && (left < 0) != (y < 0);
+      right = right && w[i] == static_cast<T>(q) && r[i] == static_cast<T>(left) &&
+              f[i] == static_cast<T>(q - lower) && m[i] == static_cast<T>(lower ? left + y : left);
+    }
+  }
+  EXPECT(right);
+}
+
+// Both ends, the numbers around 0 and the powers of two, and random ones of every size.
+template <typename T>
+std::vector<T> divisors() {
+  std::vector<T> all = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+  uint64_t seed = 7;
+  for (int i = 0; i < 40; ++i) all.push_back(static_cast<T>(i - 20));
+  for (int i = 0; i < 1500; ++i) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    all.push_back(static_cast<T>(static_cast<int64_t>(seed) >> (seed >> 32) % 64));
+    all.push_back(static_cast<T>((uint64_t{1} << i % 64) + static_cast<uint64_t>(i % 3) - 1));
+  }
+  return all;
+}
+
+template <typename T, typename Bits>
+void expect_neighbours() {
+  const T inf = std::numeric_limits<T>::infinity(), least = std::numeric_limits<T>::denorm_min();
+  std::vector<T> xs = {0,
+                       T(-0.0),
+                       1,
+                       -1,
+                       inf,
+                       -inf,
+                       least,
+                       -least,
+                       std::numeric_limits<T>::min(),
+                       std::numeric_limits<T>::max(),
+                       std::numeric_limits<T>::lowest(),
+                       std::numeric_limits<T>::quiet_NaN()};
+  uint64_t seed = 3;
+  for (int i = 0; i < 500; ++i) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    xs.push_back(__builtin_bit_cast(T, static_cast<Bits>(seed >> (64 - 8 * sizeof(T)))));
+  }
+  std::vector<T> got(xs.size());
+  for (const T y : xs) {
+    const T* in = xs.data();
+    T* out = got.data();
+#pragma omp simd
+    for (size_t i = 0; i < xs.size(); ++i) out[i] = vec::nextafter(in[i], y);
+    for (size_t i = 0; i < xs.size(); ++i) {
+      const T want = std::nextafter(xs[i], y);
+      EXPECT(std::isnan(want) ? std::isnan(got[i])
+                              : __builtin_bit_cast(Bits, got[i]) == __builtin_bit_cast(Bits, want));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_PER_ISA(vecmath_integer_divisions) {
+  std::vector<int8_t> bytes;
+  std::vector<uint8_t> unsigned_bytes;
+  for (int i = 0; i < 256; ++i) {
+    bytes.push_back(static_cast<int8_t>(i));
+    unsigned_bytes.push_back(static_cast<uint8_t>(i));
+  }
+  expect_divisions(bytes, bytes);
+  expect_divisions(unsigned_bytes, unsigned_bytes);
+  expect_divisions(divisors<int16_t>(), divisors<int16_t>());
+  expect_divisions(divisors<uint16_t>(), divisors<uint16_t>());
+  expect_divisions(divisors<int32_t>(), divisors<int32_t>());
+  expect_divisions(divisors<uint32_t>(), divisors<uint32_t>());
+  // Quotients just below integers.
+  std::vector<int32_t> below;
+  const int32_t most = std::numeric_limits<int32_t>::max();
+  for (int32_t b = 1; b < 3000; ++b) below.push_back(most / b * b - 1);
+  expect_divisions(below, divisors<int32_t>());
+}
+
+TEST_PER_ISA(vecmath_nextafter) {
+  expect_neighbours<float, uint32_t>();
+  expect_neighbours<double, uint64_t>();
+}
+
 TEST_PER_ISA(vecmath_complex) {
   using C = c10::complex<double>;
   const auto near = [](C a, C b) {
