@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any, Literal, NoReturn
 
 import flambeau
 from flambeau._surface.dispatch_keys import check_key
+from flambeau._surface.dispatch_questions import _dispatch_has_kernel_for_dispatch_key
 from flambeau.library._interposed import Interposition, add_fallback
 from flambeau.library._kernels import set_symmetric_memory
 from flambeau.library._operators import CUSTOM, CustomOperator, defined, find, remove
@@ -40,6 +42,23 @@ def fallthrough_kernel() -> NoReturn:
 _owners: dict[str, weakref.ref[Library]] = {}
 # (namespace::name, key) -> kernels of operators that are not defined yet, by registration.
 _waiting: dict[tuple[str, str], dict[object, Function]] = {}
+
+
+_has_warned = False
+
+
+def _warn_of_replacement(name: str, key: str, is_replaced: bool) -> None:
+    """Warn of a kernel that replaces another one; PyTorch replaces kernels of Meta silently."""
+    global _has_warned
+    if not is_replaced or key == "Meta" or (_has_warned and not flambeau.is_warn_always_enabled()):
+        return
+    _has_warned = True
+    warnings.warn(
+        f"Library.impl: expected no kernel of {name} for the dispatch key {key}, got one: Overriding a "
+        "previously registered kernel for the same operator and the same dispatch key (the warning comes "
+        "once for all operators)",
+        stacklevel=3,
+    )
 
 
 def waiting() -> list[str]:
@@ -143,6 +162,10 @@ class Library:
             dispatch_key: the key; "" is the library's, or else "CompositeImplicitAutograd".
             with_keyset: whether the kernel receives the dispatch key set as its first argument.
             allow_override: accepted; a kernel can be registered over another one in any case.
+
+        Warns:
+            UserWarning: the operator has a kernel for the key already, which is not Meta; once per process,
+                or each time under ``flambeau.set_warn_always(True)``.
         """
         if not callable(fn):
             raise TypeError(
@@ -156,6 +179,7 @@ class Library:
         operator = defined(space, base, overload)
         entry = entry_name(base, overload) if space == "aten" and operator is None else ""
         if entry:
+            _warn_of_replacement(name, key, _dispatch_has_kernel_for_dispatch_key(name, key))
             passed = None if fn is fallthrough_kernel else fn
             self._undo.append(Interposition(entry, key, passed, with_keyset).remove)
             return
@@ -164,6 +188,7 @@ class Library:
                 f"Library.impl: expected an operator of the dispatcher, got {name}, which flambeau has as a "
                 "function in Python"
             )
+        _warn_of_replacement(name, key, bool(_waiting.get((name, key))))
         self._add(operator, name, key, _with_keys(fn) if with_keyset else fn)
 
     def _add(self, operator: CustomOperator | None, name: str, key: str, function: Function) -> None:
