@@ -247,3 +247,40 @@ def test_a_frozen_environment_refuses_guards():
     assert a > 1
     with pytest.raises(module.ConstraintViolationError, match="expected no guard"):
         bool(a > 4)
+
+
+def test_marks_of_dimensions():
+    dynamo = import_module("flambeau._dynamo")
+    x = fb.ones(4, 4, 4, 4)
+    dynamo.mark_dynamic(x, 1)
+    dynamo.mark_static(x, -2)
+    dynamo.mark_unbacked(x, [3])
+    env = shapes(fb).ShapeEnv()
+    sizes, strides, _ = env.create_symbolic_sizes_strides_storage_offset(x, "x")
+    assert str(sizes) == "(s0, s1, 4, u0)" and strides[3] == 1 and str(strides[2]) == "u0"
+    for mark in (dynamo.mark_dynamic, dynamo.mark_static, dynamo.mark_unbacked):
+        with pytest.raises(IndexError, match="range"):
+            mark(x, 4)
+    dynamo.mark_static(x)
+    static, _, _ = env.create_symbolic_sizes_strides_storage_offset(x, "y")
+    assert static == (4, 4, 4, 4)
+
+
+def test_guards_evaluated_for_inputs(fw):
+    env, (a, b) = environment(fw, *EXAMPLES)
+    assert a < b and a * b > 10
+    for first, second in itertools.product(range(2, 12), repeat=2):
+        expected = first < second and first * second > 10
+        if fw is fb:
+            assert env.evaluate_guards_for_args([a, b], [first, second]) == expected
+        values = dict(zip(symbols_of(env), (first, second), strict=True))
+        assert all(bool(guard.expr.subs(values)) for guard in env.guards) == expected
+
+
+def test_an_equality_replaces_a_symbol(fw):
+    env, (a, b) = environment(fw, *EXAMPLES)
+    assert b == a + 2
+    assert b - a == 2 and not shapes(fw).free_symbols(b - a) and len(env.guards) == 1
+    if fw is fb:
+        assert env.evaluate_guards_for_args([a, b], [8, 10])
+        assert not env.evaluate_guards_for_args([a, b], [8, 9])

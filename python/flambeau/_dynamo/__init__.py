@@ -40,9 +40,19 @@ def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
         **bounds: accepted.
     Raises: IndexError if the tensor has no such dimension.
     """
-    for d in index if isinstance(index, list | tuple) else [index]:
-        t.size(d)
+    _mark(t, index, "DYNAMIC")
     t._dynamo_sizes = "dynamic"
+
+
+def _mark(t: Any, index: Any, treatment: str) -> None:
+    """Note how `ShapeEnv` treats dimensions of a tensor."""
+    from flambeau.fx.experimental.symbolic_shapes import DimDynamic
+
+    dims = index if isinstance(index, list | tuple) else range(t.dim()) if index is None else [index]
+    for d in dims:
+        t.size(d)
+    marks = {d % t.dim(): DimDynamic[treatment] for d in dims}
+    t._dynamo_dimensions = getattr(t, "_dynamo_dimensions", {}) | marks
 
 
 def mark_static(t: Any, index: Any = None) -> None:
@@ -50,9 +60,12 @@ def mark_static(t: Any, index: Any = None) -> None:
 
     Args:
         t: an input of compiled functions; anything else is accepted without effect.
-        index: accepted; all sizes are held.
+        index: the dimension or dimensions that `ShapeEnv` keeps as constants; None: all. Compiled functions
+            hold all sizes.
+    Raises: IndexError if the tensor has no such dimension.
     """
     if hasattr(t, "dim"):
+        _mark(t, index, "STATIC")
         t._dynamo_sizes = "static"
 
 
@@ -60,7 +73,21 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
     """Accept a mark on a tensor; graphs do not depend on where tensors are in memory."""
 
 
-maybe_mark_dynamic = mark_unbacked = mark_dynamic
+maybe_mark_dynamic = mark_dynamic
+
+
+def mark_unbacked(t: Any, index: Any, **options: Any) -> None:
+    """Make a size a symbol without an example value in `ShapeEnv`; compiled functions leave all sizes open.
+
+    Args:
+        t: an input.
+        index: the dimension or dimensions.
+        **options: accepted.
+    Raises: IndexError if the tensor has no such dimension.
+    """
+    mark_dynamic(t, index)
+    _mark(t, index, "SIZE_LIKE_UNBACKED")
+
 
 nonstrict_trace = allow_in_graph
 disallow_in_graph = forbid_in_graph = disable
