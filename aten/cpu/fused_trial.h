@@ -26,7 +26,9 @@ class FusedTrial {
     const uint32_t errors = run(uses_kernel);
     const std::chrono::nanoseconds taken = Clock::now() - begin;
     if (calls_ >= 2) least_[uses_kernel] = std::min(least_[uses_kernel], int64_t{taken.count()});
-    if (++calls_ == kCalls) choice_ = least_[1] * 100 < least_[0] * kMostPercent ? kKernel : kCodes;
+    const bool is_hopeless = calls_ >= kFewest && least_[1] > 2 * least_[0];
+    if (++calls_ == kCalls || is_hopeless)
+      choice_ = least_[1] * 100 < least_[0] * kMostPercent ? kKernel : kCodes;
     return errors;
   }
   const char* state() const {
@@ -36,7 +38,7 @@ class FusedTrial {
 
  private:
   static constexpr int kOpen = 0, kCodes = 1, kKernel = 2;
-  static constexpr int kCalls = 16;
+  static constexpr int kCalls = 16, kFewest = 6;
   static constexpr int64_t kMostPercent = 97;
 
   std::atomic<int> choice_;

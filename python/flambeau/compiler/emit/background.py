@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import functools
 import os
 import queue
 import tempfile
@@ -60,7 +61,7 @@ class _Worker:
             except Exception as error:  # the groups run as they did
                 if not self.is_closed:
                     counters["fusion"]["kernels that were not compiled"] += 1
-                    logs.say("output_code", str(error).format)
+                    logs.say("output_code", functools.partial(str, error))
             del job  # keeps groups alive
             with self.changed:
                 self.open_jobs -= 1

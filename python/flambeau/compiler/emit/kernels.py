@@ -5,7 +5,9 @@ The formulas are those of the eager loops: ``cells/loop_cells.h``, which is gene
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from flambeau.compiler.ir.loops import Loop, Value, parsed
 
@@ -51,45 +53,106 @@ def source_of(texts: Iterable[str]) -> str:
     )
 
 
+@dataclass
+class _Lines:
+    """The text of one loop: what comes before it, before each row, and for each element."""
+
+    before: list[str]
+    row: list[str]
+    element: list[str]
+
+
 def _kernel(name: str, loop: Loop) -> str:
-    outside, per_row, inside = list[str](), list[str](), list[str]()
-    for place, value in enumerate(loop.values):
-        line = f"const auto v{place} = {_spelled(loop, place, value)};"
-        steps = loop.arrays[value.operands[0]].steps if value.kind == "load" else ""
-        if value.kind == "number" or steps == "one":
-            outside.append(line)
-        elif steps == "row":
-            per_row.append(line)
-        else:
-            if value.kind == "run":
-                inside.append(f"errors |= {_cell(value)}::errors({_arguments(place, value)});")
-            inside.append(line)
-        inside += [_store(loop, array, place) for array in value.stores]
-        if value.kind == "run":
-            outside += _params(place, value)
+    lines = _lines(loop)
+    begins, pairs = "0", list[str]()
+    if _is_of_pairs(loop):
+        begins, pairs = "columns / 2 * 2", _pair_loop(loop)
     rows = [f"char* const a{i} = data[{i}] + r * strides[{2 * i + 1}];" for i in range(len(loop.arrays))]
-    steps_of = [
+    steps = [
         f"[[maybe_unused]] const int64_t s{i} = strides[{2 * i}];"
         for i, array in enumerate(loop.arrays)
         if array.steps == "strided"
     ]
-    lines = [
+    text = [
         f'extern "C" __attribute__((visibility("default"))) uint32_t {name}(int64_t columns, int64_t rows,',
         "    char* const* data, const int64_t* strides, [[maybe_unused]] const void* slots) {",
         "  uint32_t errors = 0;",
-        *(f"  {line}" for line in [*steps_of, *outside]),
+        *(f"  {line}" for line in [*steps, *lines.before]),
         "  for (int64_t r = 0; r < rows; ++r) {",
         *(f"    [[maybe_unused]] {line}" for line in rows),
-        *(f"    {line}" for line in per_row),
+        *(f"    {line}" for line in [*lines.row, *pairs]),
         "#pragma omp simd reduction(| : errors)",
-        "    for (int64_t i = 0; i < columns; ++i) {",
-        *(f"      {line}" for line in inside),
+        f"    for (int64_t i = {begins}; i < columns; ++i) {{",
+        *(f"      {line}" for line in lines.element),
         "    }",
         "  }",
         "  return errors;",
         "}",
     ]
-    return "\n".join(lines)
+    return "\n".join(text)
+
+
+def _lines(loop: Loop) -> _Lines:
+    lines = _Lines([], [], [])
+    for place, value in enumerate(loop.values):
+        target = _place_of(loop, lines, value)
+        if value.kind == "run":
+            lines.before += _params(place, value)
+            target.append(f"errors |= {_cell(value)}::errors({_arguments(place, value)});")
+        target.append(f"const auto v{place} = {_spelled(loop, place, value)};")
+        target += [_store(loop, array, place) for array in value.stores]
+    return lines
+
+
+def _place_of(loop: Loop, lines: _Lines, value: Value) -> list[str]:
+    steps = loop.arrays[value.operands[0]].steps if value.kind == "load" else ""
+    if value.kind == "number" or steps == "one":
+        return lines.before
+    return lines.row if steps == "row" else lines.element
+
+
+def _is_of_pairs(loop: Loop) -> bool:
+    """Whether all arrays that differ by column hold neighbours in bfloat16.
+
+    Compilers narrow and widen 16-bit elements in several steps; two of them in a word need none.
+    """
+    moving = {i for i, array in enumerate(loop.arrays) if array.steps in ("unit", "strided")}
+    moving.update(i for value in loop.values for i in value.stores)
+    return all(loop.arrays[i].dtype == "bfloat16" and loop.arrays[i].steps == "unit" for i in moving)
+
+
+def _pair_loop(loop: Loop) -> list[str]:
+    """Return the loop over pairs: the first of each in the lower half of a word."""
+    empty, shared = _Lines([], [], []), set[int]()
+    lines = list[str]()
+    for place, value in enumerate(loop.values):
+        if _place_of(loop, empty, value) is not empty.element:
+            shared.add(place)
+            continue
+        for half in "xy":
+            lines += _half(loop, place, value, half, shared)
+        for array in value.stores:
+            low, high = (f"__builtin_bit_cast(uint32_t, v{place}{half})" for half in "xy")
+            lines.append(f"reinterpret_cast<BFloat16Pair*>(a{array})[i] = ({low} >> 16) | {high};")
+    head = ['_Pragma("omp simd reduction(| : errors)")', "for (int64_t i = 0; i < columns / 2; ++i) {"]
+    return [*head, *(f"  {line}" for line in lines), "}"]
+
+
+def _half(loop: Loop, place: int, value: Value, half: str, shared: set[int]) -> list[str]:
+    def named(text: str) -> str:
+        return re.sub(r"\bv(\d+)\b", lambda m: m[0] if int(m[1]) in shared else m[0] + half, text)
+
+    if value.kind == "load":
+        word = f"reinterpret_cast<const BFloat16Pair*>(a{value.operands[0]})[i]"
+        bits = f"{word} << 16" if half == "x" else f"{word} & 0xffff0000u"
+        text = f"__builtin_bit_cast(float, {bits})"
+        if value.dtype != "bfloat16":
+            text = f"as<{_MEMORY[value.dtype]}>({text})"
+        return [f"const auto v{place}{half} = {text};"]
+    lines = [f"const auto v{place} = {_spelled(loop, place, value)};"]
+    if value.kind == "run":
+        lines.insert(0, f"errors |= {_cell(value)}::errors({_arguments(place, value)});")
+    return [named(line) for line in lines]
 
 
 def _value_type(dtype: str) -> str:
