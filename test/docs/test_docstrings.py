@@ -163,6 +163,7 @@ OTHER_PACKAGES = (
     "distributed.algorithms.model_averaging.utils",
     "distributed.device_mesh",
     "distributed.optim",
+    "distributed.tensor",
 )
 
 
