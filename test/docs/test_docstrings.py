@@ -164,6 +164,7 @@ OTHER_PACKAGES = (
     "distributed.device_mesh",
     "distributed.optim",
     "distributed.tensor",
+    "distributed.tensor.parallel",
 )
 
 

@@ -279,10 +279,6 @@ distributed.tensor._utils
   def compute_local_shape_and_global_offset
 distributed._tensor.experimental
   from implicit_replication=distributed.tensor.experimental local_map=distributed.tensor.experimental
-distributed.tensor.parallel
-  class ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput
-      RowwiseParallel SequenceParallel
-  def loss_parallel parallelize_module
 distributed.tensor._unbuilt
   class MaskBuffer _StridedShard
   def fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast mesh_scatter pad_tensor
