@@ -109,7 +109,7 @@ ENTRY: dict[str, Key] = {
     "autocast": Key("What autocast does to the arguments, on all devices or by device.", "text|map"),
     "flops": Key("Floating-point operations of one call, over sizes; see FLOPS.", "text|map"),
     "onnx": Key("Export to ONNX.", "any"),
-    "shard": Key("Sharding rule for distributed tensors.", "any"),
+    "shard": Key("How placements of arguments on processes determine those of results."),
 }
 EXTRA = ("onnx", "shard")
 

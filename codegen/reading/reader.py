@@ -20,6 +20,7 @@ from codegen.reading.known import Facts, Known
 from codegen.reading.lets import report_unused
 from codegen.reading.recursion import called_in_any_case
 from codegen.reading.returns import contradicts
+from codegen.reading.shard import check_shard
 from codegen.reading.sparse import read_sparse
 from codegen.reading.test_spec import EMPTY, read_test
 
@@ -101,6 +102,7 @@ class Reader:
         calls, has_body = called_in_any_case(body), body is not None
         autocast = read_autocast(draft.fields)
         flops = None if odd else read_flops(draft, context)
+        check_shard(draft, context)
         return Reading(
             dtype, calls, has_body, body, derivative, test, batching, checks, autocast, sparse, flops
         )

@@ -164,6 +164,8 @@ OTHER_PACKAGES = (
     "distributed.algorithms.model_averaging.utils",
     "distributed.device_mesh",
     "distributed.optim",
+    "distributed.tensor",
+    "distributed.tensor.parallel",
 )
 
 

@@ -77,7 +77,7 @@ distributed.checkpoint.optimizer
   class ChunkShardingSpec Shard ShardTensorProperties ShardedTensor
   def create_read_items_for_chunk_list unflatten_state_dict
   from BytesStorageMetadata=distributed.checkpoint ChunkStorageMetadata=distributed.checkpoint
-      DTensor=distributed.checkpoint.default_planner DefaultLoadPlanner=distributed.checkpoint
+      DTensor=distributed.tensor DefaultLoadPlanner=distributed.checkpoint
       LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
       MetadataIndex=distributed.checkpoint.default_planner StorageReader=distributed.checkpoint
       TensorProperties=distributed.checkpoint.format_utils TensorStorageMetadata=distributed.checkpoint
@@ -97,7 +97,7 @@ distributed.checkpoint.state_dict
   enum StateDictType FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT
   def get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict
       set_optimizer_state_dict set_state_dict
-  from DTensor=distributed.checkpoint.default_planner ShardedTensor=distributed.checkpoint.optimizer
+  from DTensor=distributed.tensor ShardedTensor=distributed.checkpoint.optimizer
 distributed.checkpoint.stateful
   class Stateful
 distributed.checkpoint.storage
@@ -132,9 +132,11 @@ distributed._shard.sharded_tensor
       state_dict_hook uniform_ zeros
   from Shard=distributed.checkpoint.optimizer ShardedTensor=distributed.checkpoint.optimizer
 distributed._tensor
-  class Partial Placement Replicate Shard
-  def distribute_module distribute_tensor empty full ones rand randn zeros
-  from DTensor=distributed.checkpoint.default_planner DeviceMesh=distributed init_device_mesh=distributed
+  from DTensor=distributed.tensor DeviceMesh=distributed Partial=distributed.tensor Placement=distributed.tensor
+      Replicate=distributed.tensor Shard=distributed.tensor distribute_module=distributed.tensor
+      distribute_tensor=distributed.tensor empty=distributed.tensor full=distributed.tensor
+      init_device_mesh=distributed ones=distributed.tensor rand=distributed.tensor randn=distributed.tensor
+      zeros=distributed.tensor
 distributed.elastic
 distributed.elastic.events
   class Event RdzvEvent
@@ -265,17 +267,11 @@ distributed.rpc
       rpc_async rpc_sync shutdown
   answer is_available=False
   from Store=distributed
-distributed.tensor
-  from DTensor=distributed.checkpoint.default_planner DeviceMesh=distributed Partial=distributed._tensor
-      Placement=distributed._tensor Replicate=distributed._tensor Shard=distributed._tensor
-      distribute_module=distributed._tensor distribute_tensor=distributed._tensor empty=distributed._tensor
-      full=distributed._tensor init_device_mesh=distributed ones=distributed._tensor
-      rand=distributed._tensor randn=distributed._tensor zeros=distributed._tensor
 distributed.tensor.device_mesh
   from DeviceMesh=distributed init_device_mesh=distributed
 distributed.tensor.experimental
   def context_parallel implicit_replication local_map register_sharding
-  from DTensor=distributed.checkpoint.default_planner
+  from DTensor=distributed.tensor
 distributed.tensor.experimental._attention
   def set_rotate_method
   from context_parallel=distributed.tensor.experimental
@@ -283,16 +279,10 @@ distributed.tensor._utils
   def compute_local_shape_and_global_offset
 distributed._tensor.experimental
   from implicit_replication=distributed.tensor.experimental local_map=distributed.tensor.experimental
-distributed.tensor.parallel
-  class ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput
-      RowwiseParallel SequenceParallel
-  def loss_parallel parallelize_module
-distributed.tensor.placement_types
+distributed.tensor._unbuilt
   class MaskBuffer _StridedShard
   def fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast mesh_scatter pad_tensor
       shard_dim_alltoall unpad_tensor
-  from DeviceMesh=distributed Partial=distributed._tensor Placement=distributed._tensor
-      Replicate=distributed._tensor Shard=distributed._tensor
 distributed.utils
   def _sync_module_states _verify_param_shape_across_processes
 """,

@@ -1,0 +1,26 @@
+"""Tensors whose parts are on the processes of a mesh (docs/distributed.md)."""
+
+from __future__ import annotations
+
+from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
+from flambeau.distributed.tensor._api import DTensor, distribute_module, distribute_tensor
+from flambeau.distributed.tensor._factories import empty, full, ones, rand, randn, zeros
+from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+
+__all__ = [
+    "DTensor",
+    "DeviceMesh",
+    "Partial",
+    "Placement",
+    "Replicate",
+    "Shard",
+    "distribute_module",
+    "distribute_tensor",
+    "empty",
+    "full",
+    "init_device_mesh",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]

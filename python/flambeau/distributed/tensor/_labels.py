@@ -1,0 +1,129 @@
+"""From an operator's rule to labels: which dimensions of its arguments and results belong together.
+
+A tensor has one label per dimension; None stands for a dimension that cannot be divided. If all
+arguments with a label are divided along it, results with it are divided, and results without it are partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import flambeau
+
+Labels = tuple[Any, ...]
+
+
+@dataclass
+class Labelled:
+    """The labels of one call."""
+
+    inputs: list[Labels]
+    outputs: list[Labels]
+    joined: str = ""  # what joins the results of parts of a label that no result has; "": nothing does
+    added: frozenset[int] = frozenset()  # inputs that are terms of a sum
+    linear: bool = False
+    even: frozenset[Any] = field(default_factory=frozenset)  # labels whose parts must be equal
+
+
+def labelled(
+    rule: tuple[str, ...], shapes: Sequence[Any], outs: Sequence[Any], values: dict[str, Any], view: Any
+) -> Labelled | None:
+    """Return the labels of a call.
+
+    Args:
+        rule: a row of the table.
+        shapes: the shapes of its tensors.
+        outs: the shapes of its results.
+        values: its arguments by name.
+        view: for a view, a function from a shape to the strides and sizes of the results.
+    """
+    match rule:
+        case ("pointwise" | "linear" as kind,):
+            return _pointwise(shapes, outs, kind == "linear")
+        case ("reduce", dim, keepdim, joined):
+            return _reduced(shapes[0], values.get(dim), bool(values.get(keepdim)), joined, outs)
+        case ("but", name):
+            return _all_but(shapes, outs, values[name])
+        case ("labels", text):
+            return _words(text, shapes, outs)
+        case ("view",):
+            return _viewed(shapes[0], view)
+    return None
+
+
+def _pointwise(shapes: Sequence[Any], outs: Sequence[Any], linear: bool) -> Labelled:
+    whole = outs[0]
+    inputs = [_aligned(shape, whole) for shape in shapes]
+    return Labelled(inputs, [_aligned(out, whole) for out in outs], linear=linear)
+
+
+def _aligned(shape: Any, whole: Any) -> Labels:
+    """Labels are the places of the whole's dimensions, from the right."""
+    first = len(whole) - len(shape)
+    return tuple(first + i if n == whole[first + i] and n != 1 else None for i, n in enumerate(shape))
+
+
+def _dims(given: Any, ndim: int) -> set[int]:
+    dims = [given] if isinstance(given, int) else list(given or range(ndim))
+    return {dim % max(ndim, 1) for dim in dims}
+
+
+def _reduced(shape: Any, dim: Any, keepdim: bool, joined: str, outs: Sequence[Any]) -> Labelled:
+    gone = _dims(dim, len(shape))
+    kept = tuple(None if i in gone else i for i in range(len(shape)) if keepdim or i not in gone)
+    even = frozenset() if joined in ("", "sum") else frozenset(gone)
+    # Without a dimension to put it in, one that is kept with size 1 is no label.
+    return Labelled([tuple(range(len(shape)))], [kept] * len(outs), joined, even=even, linear=False)
+
+
+def _all_but(shapes: Sequence[Any], outs: Sequence[Any], dim: Any) -> Labelled:
+    ndim = len(shapes[0])
+    excluded = _dims(dim, ndim)
+
+    def same(i: int) -> bool:
+        return all(len(s) == ndim and s[i] == shapes[0][i] for s in (*shapes, *outs))
+
+    labels = tuple(None if i in excluded or not same(i) else i for i in range(ndim))
+    return Labelled([labels] * len(shapes), [labels] * len(outs))
+
+
+def _words(text: str, shapes: Sequence[Any], outs: Sequence[Any]) -> Labelled | None:
+    left, right = text.split("->")
+    words = [[word.strip() for word in side.split(",")] for side in (left, right)]
+    inputs = [_spelled(word, shape) for word, shape in zip(words[0], shapes, strict=True)]
+    outputs = [_spelled(word, shape) for word, shape in zip(words[1], outs, strict=True)]
+    added = frozenset(i for i, word in enumerate(words[0]) if word.startswith("+"))
+    return Labelled(inputs, outputs, "sum", added)
+
+
+def _spelled(word: str, shape: Any) -> Labels:
+    """Letters from the right; `...` stands for what is left, labelled by the distance from its end."""
+    if shape is None:
+        return ()
+    before, dots, after = word.lstrip("+").partition("...")
+    rest = len(shape) - len(before) - len(after)
+    if not dots:
+        letters: list[Any] = list(before)[max(-rest, 0) :]
+    else:
+        letters = [*before, *(f".{i}" for i in range(rest, 0, -1)), *after]
+    return tuple(None if a == "_" or n == 1 else a for a, n in zip(letters, shape, strict=True))
+
+
+def _viewed(shape: Any, view: Any) -> Labelled | None:
+    """Dimensions of views are those whose elements lie at the same places in memory."""
+    strides = flambeau.empty(tuple(shape), device="meta").stride()
+    outputs, even = [], set()
+    for sizes, steps in view(tuple(shape)):
+        labels: list[Any] = [None] * len(sizes)
+        for i, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+            for j, (m, step) in enumerate(zip(sizes, steps, strict=True)):
+                if n == 1 or m == 1 or step == 0 or m * step != n * stride or labels[j] is not None:
+                    continue
+                labels[j] = i
+                if step != stride:
+                    even.add((i, max(step // stride, 1)))
+                break
+        outputs.append(tuple(labels))
+    return Labelled([tuple(range(len(shape)))], outputs, linear=True, even=frozenset(even))
