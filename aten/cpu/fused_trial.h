@@ -26,7 +26,7 @@ class FusedTrial {
     const uint32_t errors = run(uses_kernel);
     const std::chrono::nanoseconds taken = Clock::now() - begin;
     if (calls_ >= 2) least_[uses_kernel] = std::min(least_[uses_kernel], int64_t{taken.count()});
-    const bool is_hopeless = calls_ >= kFewest && least_[1] > 2 * least_[0];
+    const bool is_hopeless = calls_ >= kFewest && least_[1] > 4 * least_[0];
     if (++calls_ == kCalls || is_hopeless)
       choice_ = least_[1] * 100 < least_[0] * kMostPercent ? kKernel : kCodes;
     return errors;
@@ -38,7 +38,7 @@ class FusedTrial {
 
  private:
   static constexpr int kOpen = 0, kCodes = 1, kKernel = 2;
-  static constexpr int kCalls = 16, kFewest = 6;
+  static constexpr int kCalls = 20, kFewest = 8;
   static constexpr int64_t kMostPercent = 97;
 
   std::atomic<int> choice_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import subprocess
@@ -19,7 +20,6 @@ from flambeau.compiler.ir.loops import parsed
 ROOT = Path(__file__).parents[2]
 FLOATS = (fb.float32, fb.float64, fb.bfloat16, fb.float16)
 INTEGERS = (fb.int8, fb.uint8, fb.int16, fb.int32, fb.int64)
-COMPLEX = (fb.complex64, fb.complex128)
 TIME = 240
 _LEVELS = fb._C._cpu_capabilities()
 LOWER = _LEVELS[: _LEVELS.index(fb._C._cpu_capability())]
@@ -61,8 +61,6 @@ def check_equal(got: Any, want: Any, **tolerance: float) -> None:
     if tolerance:
         assert fb.allclose(got, want, equal_nan=True, **tolerance)
         return
-    if got.is_complex():
-        got, want = fb.view_as_real(got), fb.view_as_real(want)
     if got.is_floating_point():
         assert fb.equal(got.isnan(), want.isnan())
         got, want = got.nan_to_num(7.0), want.nan_to_num(7.0)
@@ -100,8 +98,6 @@ def values(dtype: Any, count: int, chance: random.Random) -> Any:
     def one() -> float:
         return chance.choice(SPECIAL) if chance.random() < 0.2 else chance.gauss(0, 3)
 
-    if dtype in COMPLEX:
-        return fb.tensor([complex(one(), one()) for _ in range(count)], dtype=dtype)
     return fb.tensor([one() for _ in range(count)], dtype=fb.float64).to(dtype)
 
 
@@ -134,7 +130,6 @@ OF_FLOATS = [
     lambda a, b: a * 0.3 + b,
 ]
 OF_FLOATS += [lambda a, b: a.clamp(-1.0, 2.0) - b, lambda a, b: a.floor() + b.sign(), fb.fmax]
-OF_COMPLEX = [fb.add, fb.sub, fb.mul, lambda a, b: a * 2 - b]
 
 
 def random_graph(
@@ -144,7 +139,6 @@ def random_graph(
     inputs = [strided(chance.choice(dtypes), shape, chance.choice(WAYS), chance) for _ in range(2)]
     inputs.insert(0, strided(chance.choice(dtypes), shape, "plain", chance))
     pool = BOTH + (OF_FLOATS if dtypes[0] in FLOATS else OF_INTEGERS if dtypes[0] in INTEGERS else [])
-    pool = OF_COMPLEX if dtypes[0] in COMPLEX else pool
     plan = [(chance.choice(pool), chance.random(), chance.random()) for _ in range(chance.randint(2, 7))]
 
     def graph(*tensors: Any) -> list[Any]:
@@ -157,7 +151,7 @@ def random_graph(
     return graph, inputs
 
 
-KINDS = [(dtype,) for dtype in (*FLOATS, *INTEGERS, *COMPLEX)]
+KINDS = [(dtype,) for dtype in (*FLOATS, *INTEGERS)]
 KINDS += [(fb.float32, fb.bfloat16, fb.float64), (fb.bfloat16, fb.float32), (fb.int32, fb.uint8, fb.int64)]
 KINDS += [(fb.float32, fb.int32, fb.bool), (fb.float16, fb.bfloat16)]
 
@@ -214,12 +208,15 @@ def test_a_kernel_serves_other_sizes_and_numbers() -> None:
     group = recorded(function, small)
     background.compile_later([(group, group.texts(*small))])
     assert background.finish(TIME)
-    for shape in ((1,), (100, 333), (20000,), (2, 3, 4)):
+    for shape in ((100, 333), (20000,), (2, 3, 4)):
         inputs = [fb.randn(shape), fb.randn(shape)]
         assert fb.equal(group(*inputs)[0], function(*inputs)[0])
         assert group.choices() == ["kernel"]
     turned = [fb.randn(40, 30).t(), fb.randn(30, 40)]  # other steps: through the loops of the operators
     assert fb.equal(group(*turned)[0], function(*turned)[0])
+    complex_ = [fb.randn(50, dtype=fb.complex64)]
+    of_complex = recorded(lambda t: [t * 2 + t], complex_)
+    assert not any(has_kernel(parsed(text)) for text in of_complex.texts(*complex_))
     empty = [fb.empty(0, 4), fb.empty(0, 4)]
     assert group(*empty)[0].shape == (0, 4)
     given = fb.full((100, 333), 5.0)
@@ -264,26 +261,27 @@ def test_the_option_of_a_function_comes_before_the_environment() -> None:
         background.tier()
 
 
-def made_kernel(body: str) -> Callable[..., Any]:
-    """Install a kernel with this body in a group of one part, to be measured."""
+def choices_with_kernel(body: str) -> list[str]:
+    """Measure a kernel with this body in a group of one part; return what stays."""
     source = (
         "#include <time.h>\n#include <cstdint>\n"
         'extern "C" __attribute__((visibility("default"))) uint32_t kernel(int64_t, int64_t, char* const*, '
         f"const int64_t*, const void*) {{ {body} return 0; }}\n"
     )
     library = background._loaded(compilation.Run().library(source))
-    import ctypes
-
     address = ctypes.cast(library.kernel, ctypes.c_void_p).value
     x = fb.randn(1 << 20)
     group = recorded(lambda t: [(t * 2 + 1).tanh() * t], [x])
     for text in group.texts(x):
         group.install(text, address, True)
-    for _ in range(16):
+    threads = fb.get_num_threads()
+    fb.set_num_threads(1)  # other work of the machine would decide how long threads wait
+    for _ in range(20):
         group(x)
+    fb.set_num_threads(threads)
     return group.choices()
 
 
 def test_the_quicker_way_stays() -> None:
-    assert made_kernel("timespec t{0, 20000000}; nanosleep(&t, nullptr);") == ["codes"]
-    assert made_kernel("") == ["kernel"]
+    assert choices_with_kernel("timespec t{0, 20000000}; nanosleep(&t, nullptr);") == ["codes"]
+    assert choices_with_kernel("") == ["kernel"]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from flambeau.compiler.ir.loops import Loop, Value, parsed
 
-# The types in memory; a loop with another dtype has no kernel.
+# The types in memory; a loop with another dtype has no kernel. Loops over complex numbers stay scalar in a
+# compiler's hands, so kernels of them gain nothing.
 _MEMORY = {
     "bool": "c10::StoredBool",
     "uint8": "uint8_t",
@@ -26,8 +27,6 @@ _MEMORY = {
     "bfloat16": "c10::BFloat16",
     "float32": "float",
     "float64": "double",
-    "complex64": "complex<float>",
-    "complex128": "complex<double>",
 }
 
 
