@@ -1,0 +1,32 @@
+"""Where a value lies in the files of a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+
+@dataclass
+class StoragePlace:
+    """The file, the first byte and the number of bytes of a value."""
+
+    relative_path: str
+    offset: int
+    length: int
+    transform_descriptors: Any = None
+
+    def check(self) -> None:
+        """Check a place that was read. Raises: ValueError if it is not within the checkpoint."""
+        path = self.relative_path
+        if not isinstance(path, str) or "\0" in path:
+            raise ValueError(f"expected the name of a file, got {path!r}")
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or ".." in parts:
+            raise ValueError(f"expected a file within the checkpoint, got {path!r}")
+        if not (
+            type(self.offset) is int and type(self.length) is int and self.offset >= 0 and self.length >= 0
+        ):
+            raise ValueError(f"expected a range of bytes, got {self.offset!r} and {self.length!r}")
+        if self.transform_descriptors:
+            raise ValueError(f"expected values without transforms, got {self.transform_descriptors!r}")

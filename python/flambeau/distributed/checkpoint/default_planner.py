@@ -1,0 +1,326 @@
+"""Planners that write each chunk once and read every box where it overlaps what this rank holds."""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from flambeau import serialization
+from flambeau._C import Tensor
+from flambeau._types.size import Size
+
+from ._chunks import chunk_values, chunks_of, write_items
+from ._nesting import Path, flatten, set_leaf
+from .metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    StorageMeta,
+    TensorStorageMetadata,
+)
+from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
+
+__all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
+
+_VERSION = "1.0.0"  # of the format
+
+
+class DefaultSavePlanner(SavePlanner):
+    """Write each value once: what several ranks hold is written by one of them.
+
+    Args:
+        flatten_state_dict: whether nested dicts become keys with dots.
+        flatten_sharded_tensors: no effect.
+        dedup_replicated_tensors: no effect; tensors that several ranks hold are always written once.
+        dedup_save_to_lowest_rank: whether the lowest rank writes them; False: the rank with the fewest bytes.
+        enable_plan_caching: no effect.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import DefaultSavePlanner
+        >>> planner = DefaultSavePlanner()
+        >>> planner.set_up_planner({"model": {"w": flambeau.ones(2)}})
+        >>> [item.index.fqn for item in planner.create_local_plan().items]
+        ['model.w']
+    """
+
+    def __init__(
+        self,
+        flatten_state_dict: bool = True,
+        flatten_sharded_tensors: bool = True,
+        dedup_replicated_tensors: bool | None = None,
+        dedup_save_to_lowest_rank: bool = False,
+        enable_plan_caching: bool = False,
+    ) -> None:
+        self.flatten_state_dict = flatten_state_dict
+        self.dedup_save_to_lowest_rank = dedup_save_to_lowest_rank
+        self.state_dict: dict[str, Any] = {}
+        self.mappings: dict[str, Path] = {}
+
+    def set_up_planner(
+        self,
+        state_dict: dict[str, Any],
+        storage_meta: StorageMeta | None = None,
+        is_coordinator: bool = False,
+    ) -> None:
+        """Take the state dict, and flatten it."""
+        self.state_dict, self.mappings = flatten(state_dict) if self.flatten_state_dict else (state_dict, {})
+        self.is_coordinator = is_coordinator
+
+    def create_local_plan(self) -> SavePlan:
+        """Offer everything that this rank holds."""
+        items = [item for fqn, value in self.state_dict.items() for item in write_items(fqn, value)]
+        return SavePlan(items, planner_data=self.mappings)
+
+    def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
+        """Assign each item to one rank.
+
+        Raises: ValueError if ranks disagree about a value, or the chunks of a tensor do not fill it once.
+        """
+        described, indices = _described(all_plans)
+        writers = _writers(all_plans, self.dedup_save_to_lowest_rank)
+        plans = []
+        for rank, plan in enumerate(all_plans):
+            items = [
+                replace(item, index=indices[item.index])
+                for item in {item.index: item for item in plan.items}.values()
+                if writers[item.index] == rank
+            ]
+            plans.append(replace(plan, items=items))
+        paths = {key: path for plan in all_plans for key, path in (plan.planner_data or {}).items()}
+        return plans, Metadata(described, planner_data=paths, version=_VERSION)
+
+    def finish_plan(self, new_plan: SavePlan) -> SavePlan:
+        """Return the plan as it is."""
+        return new_plan
+
+    def resolve_data(self, write_item: WriteItem) -> Tensor | io.BytesIO:
+        """Return the chunk, or the bytes that `flambeau.save` writes for another value."""
+        value = self.lookup_object(write_item.index)
+        if write_item.tensor_data is not None:
+            return self.transform_object(write_item, chunk_values(value, write_item.index))  # type: ignore[no-any-return]
+        return self.transform_object(write_item, value)  # type: ignore[no-any-return]
+
+    def lookup_object(self, index: MetadataIndex) -> Any:
+        """Return the value of a key."""
+        return self.state_dict[index.fqn]
+
+    def transform_object(self, write_item: WriteItem, object: Any) -> Any:
+        """Return what is written for a value: tensors as they are, other values as bytes."""
+        if write_item.tensor_data is not None:
+            return object
+        data = io.BytesIO()
+        serialization.save(object, data)
+        return data
+
+
+def _described(plans: list[SavePlan]) -> tuple[dict[str, Any], dict[MetadataIndex, MetadataIndex]]:
+    """Return what each key is, and each index with its place in the list of chunks."""
+    described: dict[str, Any] = {}
+    indices: dict[MetadataIndex, MetadataIndex] = {}
+    for item in (item for plan in plans for item in plan.items):
+        fqn, data = item.index.fqn, item.tensor_data
+        known = described.get(fqn)
+        if data is None:
+            whole: Any = BytesStorageMetadata()
+        else:
+            whole = TensorStorageMetadata(data.properties, Size(data.size), [])
+        if known is None:
+            known = described[fqn] = whole
+        if type(known) is not type(whole) or getattr(known, "size", None) != getattr(whole, "size", None):
+            raise ValueError(f"save: expected one size for {fqn!r} on all ranks, got {known} and {whole}")
+        if data is not None and known.properties.dtype != data.properties.dtype:
+            found = f"{known.properties.dtype} and {data.properties.dtype}"
+            raise ValueError(f"save: expected one dtype for {fqn!r} on all ranks, got {found}")
+        if item.index in indices:
+            continue
+        if data is None:
+            indices[item.index] = item.index
+        else:
+            indices[item.index] = MetadataIndex(fqn, data.chunk.offsets, len(known.chunks))
+            known.chunks.append(data.chunk)
+    for fqn, whole in described.items():
+        if isinstance(whole, TensorStorageMetadata):
+            check_chunks("save", fqn, whole)
+    return described, indices
+
+
+def _writers(plans: list[SavePlan], lowest: bool) -> dict[MetadataIndex, int]:
+    """Return the rank that writes each item."""
+    offers: dict[MetadataIndex, list[int]] = defaultdict(list)
+    sizes: dict[MetadataIndex, int] = {}
+    for rank, plan in enumerate(plans):
+        for item in {item.index: item for item in plan.items}.values():
+            offers[item.index].append(rank)
+            sizes[item.index] = item.tensor_storage_size() or 0
+    load = [0] * len(plans)
+    writers = {}
+    for index in sorted(offers, key=lambda i: len(offers[i])):  # those without a choice first
+        ranks = offers[index]
+        fixed = lowest or index.offset is None
+        writer = writers[index] = ranks[0] if fixed else min(ranks, key=lambda rank: load[rank])
+        load[writer] += sizes[index]
+    return writers
+
+
+def overlap(first: ChunkStorageMetadata, second: ChunkStorageMetadata) -> tuple[list[int], list[int]] | None:
+    """Return the offsets and lengths of the box that two boxes share; None if they share no element."""
+    offsets, lengths = [], []
+    boxes = zip(first.offsets, first.sizes, second.offsets, second.sizes, strict=True)
+    for begin_a, size_a, begin_b, size_b in boxes:
+        begin, end = max(begin_a, begin_b), min(begin_a + size_a, begin_b + size_b)
+        if end <= begin:
+            return None
+        offsets.append(begin)
+        lengths.append(end - begin)
+    return offsets, lengths
+
+
+def check_chunks(name: str, fqn: str, whole: TensorStorageMetadata) -> None:
+    """Check that the chunks lie in the tensor and fill it without an overlap.
+
+    Raises: ValueError otherwise.
+    """
+    filled = 0
+    for chunk in whole.chunks:
+        box = list(zip(chunk.offsets, chunk.sizes, strict=True))
+        if len(box) != len(whole.size) or any(o + n > s for (o, n), s in zip(box, whole.size, strict=True)):
+            raise ValueError(f"{name}: expected chunks of {fqn!r} within {tuple(whole.size)}, got {chunk}")
+        filled += chunk.sizes.numel()
+    if filled != whole.size.numel() or _any_overlap(whole.chunks):
+        found = [(tuple(c.offsets), tuple(c.sizes)) for c in whole.chunks]
+        raise ValueError(
+            f"{name}: expected chunks that fill {fqn!r} of size {tuple(whole.size)} once, got {found}"
+        )
+
+
+def _any_overlap(chunks: list[ChunkStorageMetadata]) -> bool:
+    if not chunks or not chunks[0].sizes:
+        return len(chunks) > 1
+    ordered = sorted(chunks, key=lambda chunk: chunk.offsets[0])
+    active: list[ChunkStorageMetadata] = []  # those that reach the rows of the next chunk
+    for chunk in ordered:
+        active = [c for c in active if c.offsets[0] + c.sizes[0] > chunk.offsets[0]]
+        if any(overlap(chunk, other) is not None for other in active):
+            return True
+        active.append(chunk)
+    return False
+
+
+class DefaultLoadPlanner(LoadPlanner):
+    """Read each value of the state dict, whichever chunks the checkpoint has.
+
+    Args:
+        flatten_state_dict: whether nested dicts become keys with dots.
+        flatten_sharded_tensors: no effect.
+        allow_partial_load: whether keys that the checkpoint lacks keep their values; False: they are errors.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import DefaultLoadPlanner
+        >>> DefaultLoadPlanner(allow_partial_load=True).allow_partial_load
+        True
+    """
+
+    def __init__(
+        self,
+        flatten_state_dict: bool = True,
+        flatten_sharded_tensors: bool = True,
+        allow_partial_load: bool = False,
+    ) -> None:
+        self.flatten_state_dict, self.allow_partial_load = flatten_state_dict, allow_partial_load
+        self.state_dict: dict[str, Any] = {}
+        self.original_state_dict: dict[str, Any] = {}
+        self.mappings: dict[str, Path] = {}
+        self.metadata: Metadata | None = None
+
+    def set_up_planner(
+        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
+    ) -> None:
+        """Take the state dict, and flatten it."""
+        self.original_state_dict, self.metadata = state_dict, metadata
+        self.state_dict, self.mappings = flatten(state_dict) if self.flatten_state_dict else (state_dict, {})
+        self.is_coordinator = is_coordinator
+
+    def create_local_plan(self) -> LoadPlan:
+        """Find the boxes of each tensor in the checkpoint.
+
+        Raises: RuntimeError if the checkpoint lacks a key, ValueError if a size differs.
+        """
+        assert self.metadata is not None, "create_local_plan: expected set_up_planner with metadata first"
+        known = self.metadata.state_dict_metadata
+        items: list[ReadItem] = []
+        for fqn, value in self.state_dict.items():
+            if fqn in known:
+                items += _read_items(fqn, known[fqn], value)
+            elif not self.allow_partial_load:
+                raise RuntimeError(f"Missing key in checkpoint state_dict: {fqn}.")
+        return LoadPlan(items)
+
+    def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
+        """Return the plans as they are."""
+        return global_plan
+
+    def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
+        """Return the plan as it is."""
+        return central_plan
+
+    def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
+        """Set a value that is not a tensor; only plain data and tensors are read."""
+        fqn = read_item.dest_index.fqn
+        found = serialization.load(value, weights_only=True)
+        self.state_dict[fqn] = found
+        if self.flatten_state_dict:
+            set_leaf(self.original_state_dict, self.mappings[fqn], found)
+
+    def resolve_tensor(self, read_item: ReadItem) -> Tensor:
+        """Return the view of this rank's chunk that the item fills."""
+        view = chunk_values(self.lookup_tensor(read_item.dest_index), read_item.dest_index)
+        return narrowed(view, read_item.dest_offsets, read_item.lengths)
+
+    def lookup_tensor(self, index: MetadataIndex) -> Any:
+        """Return the tensor of a key."""
+        return self.state_dict[index.fqn]
+
+    def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None:
+        """Do nothing: the view shares memory with the tensor."""
+
+
+def narrowed(tensor: Tensor, offsets: Iterable[int], lengths: Iterable[int]) -> Tensor:
+    """Return the view of a box."""
+    for dim, (offset, length) in enumerate(zip(offsets, lengths, strict=True)):
+        tensor = tensor.narrow(dim, offset, length)
+    return tensor
+
+
+def _read_items(fqn: str, saved: Any, value: Any) -> list[ReadItem]:
+    if isinstance(saved, BytesStorageMetadata):
+        if isinstance(value, Tensor):
+            raise ValueError(f"load: expected a tensor for {fqn!r} in the checkpoint, got bytes")
+        index, nothing = MetadataIndex(fqn), Size([0])
+        return [ReadItem(LoadItemType.BYTE_IO, index, nothing, index, nothing, nothing)]
+    if not isinstance(value, Tensor):
+        found = type(value).__name__
+        raise ValueError(f"load: expected a tensor for {fqn!r}, as in the checkpoint, got {found}")
+    if tuple(saved.size) != tuple(value.shape):
+        raise ValueError(f"Size mismatch between saved {saved.size} and current: {value.shape} for {fqn}")
+    items = []
+    for place, own in enumerate(chunks_of(value)):
+        for number, chunk in enumerate(saved.chunks):
+            shared = overlap(own, chunk)
+            if shared is None:
+                continue
+            offsets, lengths = shared
+            items.append(
+                ReadItem(
+                    LoadItemType.TENSOR,
+                    MetadataIndex(fqn, own.offsets, place),
+                    Size([o - b for o, b in zip(offsets, own.offsets, strict=True)]),
+                    MetadataIndex(fqn, chunk.offsets, number),
+                    Size([o - b for o, b in zip(offsets, chunk.offsets, strict=True)]),
+                    Size(lengths),
+                )
+            )
+    return items

@@ -1,0 +1,281 @@
+"""Checkpoints in a directory: PyTorch's files `.metadata` and `__<rank>_<number>.distcp`.
+
+A save writes data files with new names, and then replaces `.metadata`, each atomically and after it has
+reached the disk. The checkpoint from before is therefore whole until the new one is, whenever a process is
+killed. Only then the files of the old one are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from flambeau import serialization
+from flambeau._C import Tensor
+from flambeau.futures import Future
+from flambeau.serialization._replacement import replacing
+
+from . import _metadata_file
+from ._storage_place import StoragePlace
+from .default_planner import narrowed
+from .metadata import Metadata, StorageMeta
+from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
+from .storage import StorageReader, StorageWriter, WriteResult
+
+__all__ = ["FileSystemReader", "FileSystemWriter"]
+
+_METADATA = ".metadata"
+_DATA = re.compile(r"__\d+_\d+\.distcp")
+
+
+def _is_path(checkpoint_id: Any) -> bool:
+    return isinstance(checkpoint_id, str | os.PathLike) and "://" not in os.fspath(checkpoint_id)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _completed(call: Callable[..., Any], *args: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(call(*args))
+    return future
+
+
+class FileSystemWriter(StorageWriter):
+    """Write a checkpoint to a directory, which PyTorch's `FileSystemReader` can read.
+
+    The directory keeps its previous checkpoint until the new one is complete and on the disk.
+
+    Args:
+        path: the directory; it is made if its parent exists or can be made.
+        single_file_per_rank: whether a rank writes one file; False: one file for each value.
+        sync_files: no effect; files always reach the disk before they are valid.
+        thread_count: no effect; one thread writes.
+        per_thread_copy_ahead: no effect.
+        cache_staged_state_dict: no effect.
+        overwrite: whether a checkpoint in the directory may be replaced; False: it is an error.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     writer = dcp.FileSystemWriter(folder)
+        ...     meta = dcp.save({"w": flambeau.ones(2)}, storage_writer=writer, no_dist=True)
+        >>> meta.state_dict_metadata["w"].size
+        torch.Size([2])
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        single_file_per_rank: bool = True,
+        sync_files: bool = True,
+        thread_count: int = 1,
+        per_thread_copy_ahead: int = 10_000_000,
+        cache_staged_state_dict: bool = False,
+        overwrite: bool = True,
+    ) -> None:
+        self.single_file_per_rank, self.overwrite = single_file_per_rank, overwrite
+        self.save_id = ""
+        self.reset(path)
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """Begin a save, to another directory if one is given."""
+        if checkpoint_id is not None:
+            if not _is_path(checkpoint_id):
+                raise ValueError(f"FileSystemWriter: expected a path, got {checkpoint_id!r}")
+            self.path = Path(checkpoint_id)
+        self.save_id = str(uuid4())
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        """Take the rank from `rank=`, which names the files."""
+        self.rank = int(kwargs.get("rank") or 0)
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        """Make the directory. Raises: RuntimeError if it has a checkpoint and `overwrite` is False."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if not self.overwrite and (self.path / _METADATA).exists():
+            raise RuntimeError(
+                f"FileSystemWriter: expected a directory without a checkpoint, got {self.path}"
+            )
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """Give each rank the names of its files."""
+        return [replace(plan, storage_data=f"__{rank}_") for rank, plan in enumerate(plans)]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write the items of this rank."""
+        return _completed(self._write, plan, planner)
+
+    def _write(self, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
+        parts = [plan.items] if self.single_file_per_rank else [[item] for item in plan.items]
+        return [r for items in parts if items for r in self._write_file(plan.storage_data, items, planner)]
+
+    def _write_file(self, prefix: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
+        number = 0
+        while (self.path / f"{prefix}{number}.distcp").exists():  # of the checkpoint before
+            number += 1
+        name = f"{prefix}{number}.distcp"
+        results, offset = [], 0
+        with replacing(self.path / name) as file:
+            for item in items:
+                data = _bytes_of(planner.resolve_data(item))
+                left = data
+                while left:  # a raw file may write less than it gets
+                    left = left[file.write(left) :]
+                results.append(WriteResult(item.index, len(data), StoragePlace(name, offset, len(data))))
+                offset += len(data)
+        return results
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        """Replace the metadata, which makes the checkpoint valid, and remove files of the one before."""
+        metadata.storage_data = {r.index: r.storage_data for part in results for r in part}
+        metadata.storage_meta = self.storage_meta()
+        _sync_directory(self.path)
+        with replacing(self.path / _METADATA) as file:
+            left = memoryview(_metadata_file.dumps(metadata))
+            while left:
+                left = left[file.write(left) :]
+        _sync_directory(self.path)
+        used = {place.relative_path for place in metadata.storage_data.values()}
+        for entry in self.path.iterdir():
+            if _DATA.fullmatch(entry.name) and entry.name not in used:
+                with contextlib.suppress(OSError):
+                    entry.unlink()
+
+    def storage_meta(self) -> StorageMeta | None:
+        """Return the directory and the identifier of this save."""
+        return StorageMeta(checkpoint_id=os.fspath(self.path), save_id=self.save_id)
+
+    @property
+    def checkpoint_id(self) -> str | os.PathLike[str]:
+        """The directory."""
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        """Whether it is a path."""
+        return _is_path(checkpoint_id)
+
+
+def _bytes_of(value: Tensor | io.BytesIO) -> memoryview:
+    """Return what the file holds: bytes, or the file of a tensor that has its own storage."""
+    if isinstance(value, io.BytesIO):
+        return value.getbuffer()
+    own = value.detach().cpu().contiguous()
+    if own.untyped_storage().nbytes() != own.numel() * own.element_size():
+        own = own.clone()  # a part of a storage would save all of it
+    file = io.BytesIO()
+    serialization.save(own, file)
+    return file.getbuffer()
+
+
+class FileSystemReader(StorageReader):
+    """Read a checkpoint that `FileSystemWriter`, or PyTorch's, has written to a directory.
+
+    The files are not trusted: they can give tensors and plain data only.
+
+    Args:
+        path: the directory.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = dcp.save({"step": 3}, checkpoint_id=folder, no_dist=True)
+        ...     sorted(dcp.FileSystemReader(folder).read_metadata().state_dict_metadata)
+        ['step']
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.reset(path)
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """Begin a load, from another directory if one is given."""
+        self.storage_data: dict[Any, StoragePlace] = {}
+        if checkpoint_id is not None:
+            if not _is_path(checkpoint_id):
+                raise ValueError(f"FileSystemReader: expected a path, got {checkpoint_id!r}")
+            self.path = Path(checkpoint_id)
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """Return what the checkpoint holds.
+
+        Raises: FileNotFoundError if the directory has no checkpoint; RuntimeError if it is damaged.
+        """
+        path = self.path / _METADATA
+        return _metadata_file.loads(path.read_bytes(), str(path))
+
+    def set_up_storage_reader(
+        self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any
+    ) -> None:
+        """Take the places of the values."""
+        self.storage_data = metadata.storage_data
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        """Return the plan as it is."""
+        return plan
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        """Return the plans as they are."""
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Read the items of this rank; each value in the files is read once."""
+        return _completed(self._read, plan, planner)
+
+    def _read(self, plan: LoadPlan, planner: LoadPlanner) -> None:
+        items: dict[Any, list[ReadItem]] = defaultdict(list)
+        for item in plan.items:
+            items[item.storage_index].append(item)
+        for index, wanted in items.items():
+            place = self.storage_data.get(index)
+            if place is None:
+                raise RuntimeError(f"load: expected a place in the files for {index}, got none")
+            self._read_value(self._data_at(place), wanted, planner)
+
+    def _data_at(self, place: StoragePlace) -> io.BytesIO:
+        path = self.path / place.relative_path
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if place.offset + place.length > size:
+                end = place.offset + place.length
+                raise RuntimeError(f"load: expected at least {end} bytes in {path}, got {size}")
+            file.seek(place.offset)
+            return io.BytesIO(file.read(place.length))
+
+    def _read_value(self, data: io.BytesIO, wanted: list[ReadItem], planner: LoadPlanner) -> None:
+        if wanted[0].type is LoadItemType.BYTE_IO:
+            for item in wanted:
+                data.seek(0)
+                planner.load_bytes(item, data)
+            return
+        values = serialization.load(data, map_location="cpu", weights_only=True)
+        if not isinstance(values, Tensor):
+            raise RuntimeError(
+                f"load: expected a tensor for {wanted[0].storage_index}, got {type(values).__name__}"
+            )
+        for item in wanted:
+            target = planner.resolve_tensor(item).detach()
+            part = narrowed(values, item.storage_offsets, item.lengths)
+            target.copy_(part)
+            planner.commit_tensor(item, target)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        """Whether it is a path."""
+        return _is_path(checkpoint_id)

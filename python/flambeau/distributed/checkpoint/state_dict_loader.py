@@ -1,0 +1,88 @@
+"""Loads of state dicts by all ranks together."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from flambeau._C import Tensor
+from flambeau.distributed._process_group import ProcessGroup
+
+from ._ranks import Ranks
+from .default_planner import DefaultLoadPlanner
+from .filesystem import FileSystemReader
+from .planner import LoadPlan, LoadPlanner
+from .stateful import Stateful
+from .storage import StorageReader
+
+__all__ = ["load"]
+
+
+def load(
+    state_dict: dict[str, Any],
+    *,
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_reader: StorageReader | None = None,
+    planner: LoadPlanner | None = None,
+    process_group: ProcessGroup | None = None,
+    no_dist: bool = False,
+) -> None:
+    """Read a checkpoint into the tensors of a state dict; all ranks of the group call it.
+
+    Each rank reads what its tensors need, whatever number of ranks has written the checkpoint. Keys that only
+    the checkpoint has are not read.
+
+    Args:
+        state_dict: tensors that get the values in place, other values that are replaced, and objects with
+            `state_dict()` and `load_state_dict()`.
+        checkpoint_id: the directory. Default: that of `storage_reader`.
+        storage_reader: where to read. Default: `FileSystemReader(checkpoint_id)`.
+        planner: decides which rank reads what. Default: `DefaultLoadPlanner()`.
+        process_group: the ranks. Default: all.
+        no_dist: whether this process loads alone.
+    Returns: None.
+    Raises: CheckpointException on all ranks if one fails: the checkpoint lacks a key, a size differs, a file
+        is damaged. RuntimeError if no place is given.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> state = {"w": flambeau.zeros(2), "step": 0}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = dcp.save({"w": flambeau.ones(2), "step": 7}, checkpoint_id=folder, no_dist=True)
+        ...     dcp.load(state, checkpoint_id=folder, no_dist=True)
+        >>> state
+        {'w': tensor([1., 1.]), 'step': 7}
+    """
+    if storage_reader is None:
+        if checkpoint_id is None:
+            raise RuntimeError("load: expected checkpoint_id or storage_reader, got neither")
+        storage_reader = FileSystemReader(checkpoint_id)
+    else:
+        storage_reader.reset(checkpoint_id)
+    objects = {k: v for k, v in state_dict.items() if isinstance(v, Stateful) and not isinstance(v, Tensor)}
+    states = {
+        key: objects[key].state_dict() if key in objects else value for key, value in state_dict.items()
+    }
+    _load(states, storage_reader, planner or DefaultLoadPlanner(), Ranks(process_group, no_dist))
+    for key, value in states.items():
+        if key in objects:
+            objects[key].load_state_dict(value)
+        else:
+            state_dict[key] = value
+
+
+def _load(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPlanner, ranks: Ranks) -> None:
+    metadata = ranks.decide("load: metadata", reader.read_metadata)
+
+    def ask() -> LoadPlan:
+        planner.set_up_planner(state_dict, metadata, ranks.is_coordinator)
+        reader.set_up_storage_reader(metadata, ranks.is_coordinator, rank=ranks.rank)
+        return reader.prepare_local_plan(planner.create_local_plan())
+
+    wanted = ranks.gather("load: plan", ask)
+    plans = ranks.decide(
+        "load: plan of all ranks", lambda: reader.prepare_global_plan(planner.create_global_plan(wanted))
+    )
+    own = plans[ranks.rank]
+    ranks.gather("load: read", lambda: reader.read_data(planner.finish_plan(own), planner).wait())
