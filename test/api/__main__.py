@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "parity.md"
 # Why names and parameters are left, by what they have in common.
 REMARKS = """A name counts as existing if it can be looked up. Names of absent subsystems raise an error
-on use that states what is missing: `SymInt`, classes of TorchScript, quantized tensors,
+on use that states what is missing: classes of TorchScript, quantized tensors,
 `Library.fallback`, `wrap_triton`. The dtypes `int1` to `uint7`, and the
 groups of `bits8` and `qint8`, exist and have their properties, but no tensor can have them.
 

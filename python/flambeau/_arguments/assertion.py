@@ -59,7 +59,7 @@ def _raise_unless(error_type: type[Exception], cond: bool, message: Message) -> 
 
 def _check_with(error_type: type[Exception], cond: bool, message: Message) -> None:
     """Raise `error_type` unless `cond` holds; TypeError if it is not a bool."""
-    node = getattr(cond, "node", None)
+    node: Any = getattr(cond, "node", None)
     if hasattr(node, "expect_true"):  # a condition on symbolic sizes
         _raise_unless(error_type, node.expect_true("", 0), message)
         return

@@ -50,7 +50,7 @@ fx.experimental.merge_matmul
   def are_nodes_independent may_depend_on merge_matmul split_result_tensors
 """,
     "flambeau has no symbolic sizes": """
-fx.experimental.sym_node
+_top.sizes
   class DynamicInt
   def is_channels_last_contiguous_2d is_channels_last_contiguous_3d is_channels_last_strides_2d
       is_channels_last_strides_3d is_contiguous is_non_overlapping_and_dense_indicator

@@ -23,6 +23,7 @@ TEXT = """
 . indices_copy=_object.sparse values_copy=_object.sparse crow_indices_copy=_object.sparse
 . col_indices_copy=_object.sparse ccol_indices_copy=_object.sparse row_indices_copy=_object.sparse
 sparse sparse.semi_structured
+fx.experimental.sym_node _top.sizes
 . AggregationType=_surface.written SUM=_surface.written AVG=_surface.written
 . thread_safe_generator=random init_num_threads=_state.defaults
 . get_autocast_ipu_dtype=amp.older_names set_autocast_ipu_dtype=amp.older_names

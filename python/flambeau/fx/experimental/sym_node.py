@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau._loading.lazy import attributes
 from flambeau.fx.experimental._sizes.numbers import wrapped
 
 _CONDITIONS = frozenset("eq ne lt le gt ge and or sym_not".split())
@@ -191,3 +192,6 @@ def number_of(node: SymNode) -> Any:
         node: the node.
     """
     return wrapped(node)
+
+
+__getattr__, __dir__ = attributes(__name__)
