@@ -104,6 +104,29 @@ def files_in_the_older_format(torch):
     return seen(torch, torch.load(file, weights_only=False))
 
 
+@scenario
+def operators_that_copies_call(torch):
+    utils = import_module(f"{torch.__name__}.utils._python_dispatch")
+    called = []
+
+    class Logged(utils.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if any(t is pair(torch) for t in types):
+                called.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    found = []
+    for make in (copy.copy, copy.deepcopy):
+        for x in (of(torch, 2, 3), of(torch, 2).requires_grad_()):
+            x.note = ["kept"]
+            called.clear()
+            with Logged():
+                y = make(x)
+            state = [y.note, y.note is x.note, y.a is x.a, y.is_leaf]
+            found.append([make.__name__, list(called), seen(torch, y), state])
+    return found
+
+
 def layer(torch):
     made = torch.nn.Linear(2, 2)
     made.weight = torch.nn.Parameter(of(torch, 2, 2))
