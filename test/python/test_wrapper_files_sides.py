@@ -127,6 +127,27 @@ def operators_that_copies_call(torch):
     return found
 
 
+@scenario
+def devices_of_files(torch):
+    locations = (None, "cpu", "meta", torch.device("meta"), {"cpu": "meta"}, {"cuda": "meta"})
+    locations += ({torch.device("cpu"): "meta", "cpu": "meta"},)
+    found = []
+    for location in locations:
+        for options in ({"weights_only": True}, {"weights_only": False}):
+            with torch.serialization.safe_globals([pair(torch)]):
+                y = read_again(torch, of(torch, 2), map_location=location, **options)
+            found.append([str(y.device), str(y.a.device), type(y) is pair(torch)])
+    return found
+
+
+def test_a_function_does_not_map_tensors_without_memory():
+    with pytest.raises(RuntimeError, match="Callable map_location not supported"):
+        read_again(fb, of(fb, 2), map_location=lambda storage, name: storage, weights_only=False)
+    assert seen(fb, read_again(fb, of(fb, 2), weights_only=False)) == seen(fb, of(fb, 2))
+    plain = read_again(fb, fb.ones(2), map_location=lambda storage, name: storage)
+    assert plain.tolist() == [1.0, 1.0]
+
+
 def layer(torch):
     made = torch.nn.Linear(2, 2)
     made.weight = torch.nn.Parameter(of(torch, 2, 2))
