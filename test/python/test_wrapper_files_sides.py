@@ -104,6 +104,50 @@ def files_in_the_older_format(torch):
     return seen(torch, torch.load(file, weights_only=False))
 
 
+@scenario
+def operators_that_copies_call(torch):
+    utils = import_module(f"{torch.__name__}.utils._python_dispatch")
+    called = []
+
+    class Logged(utils.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if any(t is pair(torch) for t in types):
+                called.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    found = []
+    for make in (copy.copy, copy.deepcopy):
+        for x in (of(torch, 2, 3), of(torch, 2).requires_grad_()):
+            x.note = ["kept"]
+            called.clear()
+            with Logged():
+                y = make(x)
+            state = [y.note, y.note is x.note, y.a is x.a, y.is_leaf]
+            found.append([make.__name__, list(called), seen(torch, y), state])
+    return found
+
+
+@scenario
+def devices_of_files(torch):
+    locations = (None, "cpu", "meta", torch.device("meta"), {"cpu": "meta"}, {"cuda": "meta"})
+    locations += ({torch.device("cpu"): "meta", "cpu": "meta"},)
+    found = []
+    for location in locations:
+        for options in ({"weights_only": True}, {"weights_only": False}):
+            with torch.serialization.safe_globals([pair(torch)]):
+                y = read_again(torch, of(torch, 2), map_location=location, **options)
+            found.append([str(y.device), str(y.a.device), type(y) is pair(torch)])
+    return found
+
+
+def test_a_function_does_not_map_tensors_without_memory():
+    with pytest.raises(RuntimeError, match="Callable map_location not supported"):
+        read_again(fb, of(fb, 2), map_location=lambda storage, name: storage, weights_only=False)
+    assert seen(fb, read_again(fb, of(fb, 2), weights_only=False)) == seen(fb, of(fb, 2))
+    plain = read_again(fb, fb.ones(2), map_location=lambda storage, name: storage)
+    assert plain.tolist() == [1.0, 1.0]
+
+
 def layer(torch):
     made = torch.nn.Linear(2, 2)
     made.weight = torch.nn.Parameter(of(torch, 2, 2))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copyreg
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from flambeau import _C
@@ -114,9 +117,41 @@ def _rebuild_wrapper_subclass(
     """Return a tensor without memory of a class with `__torch_dispatch__`, without its attributes."""
     from flambeau._object.subclass import make_wrapper_subclass
 
+    place = _mapped(device)
     return make_wrapper_subclass(
-        cls, sizes, strides, offset, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+        cls, sizes, strides, offset, dtype=dtype, layout=layout, device=place, requires_grad=requires_grad
     )
+
+
+# The `map_location` of the file that is being read.
+_location: ContextVar[Any] = ContextVar("map_location", default=None)
+
+
+@contextmanager
+def wrappers_at(location: Any) -> Iterator[None]:
+    """Make tensors without memory on the devices that `map_location` names, inside the block."""
+    token = _location.set(location)
+    try:
+        yield
+    finally:
+        _location.reset(token)
+
+
+def _mapped(device: Any) -> Any:
+    """Return the device where `map_location` puts a tensor without memory of this device.
+
+    Raises:
+        RuntimeError: `map_location` is a function: it maps storages, and the tensor has none.
+    """
+    location = _location.get()
+    if isinstance(location, dict):
+        return location.get(device, device)  # by device, as in PyTorch: names map storages alone
+    if callable(location) and not isinstance(location, _C.device):  # a device is a decorator as well
+        raise RuntimeError(
+            "load: expected a device or a dict as map_location of a tensor without memory, got a function "
+            "(Callable map_location not supported)"
+        )
+    return device if location is None else location
 
 
 def sparse_parts(tensor: Any) -> tuple[Any, ...]:

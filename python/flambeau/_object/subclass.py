@@ -97,13 +97,23 @@ def make_wrapper_subclass(
     return made
 
 
+def another_wrapper(tensor: Any) -> Any:
+    """Return a tensor without memory like this one, without its attributes; no operator is called."""
+    from flambeau._object.rebuild import _rebuild_wrapper_subclass, wrapper_parts
+
+    return _rebuild_wrapper_subclass(*wrapper_parts(tensor))
+
+
 def copied_wrapper(tensor: Any, memo: dict[int, Any]) -> Any:
     """Return a deep copy of a tensor without memory: its clone, with copies of its attributes and gradient.
 
     Raises:
         RuntimeError: its class's ``__torch_dispatch__`` makes another type of `clone`.
     """
-    made = tensor.detach().clone()
+    from flambeau import no_grad
+
+    with no_grad():
+        made = tensor.clone()
     if type(made) is not type(tensor):
         raise RuntimeError(
             f"Tensor.__deepcopy__: expected clone() of {type(tensor).__name__} to keep the type, got "

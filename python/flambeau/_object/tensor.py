@@ -12,7 +12,7 @@ from flambeau._object.exchange import ExchangeMethods
 from flambeau._object.memory import MemoryMethods
 from flambeau._object.rebuild import slots_of
 from flambeau._object.sparse import SparseMethods
-from flambeau._object.subclass import SubclassMethods, copied_wrapper
+from flambeau._object.subclass import SubclassMethods, another_wrapper, copied_wrapper
 from flambeau._object.transposes import alone, matrices, warn_of_transpose
 from flambeau._overrides.overridable import offer_members
 from flambeau._state.function_state import DisableTorchFunctionSubclass
@@ -316,9 +316,12 @@ class _TensorMethods:
         return out
 
     def __copy__(self: Any) -> Any:
-        out = _C._as_subclass(self, type(self)) if type(self) is not Tensor else self.detach()
-        if self.requires_grad:
-            out = out.detach().as_subclass(type(self)).requires_grad_()
+        if _C._has_no_memory(self):
+            out = another_wrapper(self)
+        else:
+            out = _C._as_subclass(self, type(self)) if type(self) is not Tensor else self.detach()
+            if self.requires_grad:
+                out = out.detach().as_subclass(type(self)).requires_grad_()
         vars(out).update(vars(self))
         for name, value in slots_of(self).items():
             setattr(out, name, value)

@@ -316,6 +316,7 @@ def load(
     only_weights = _only_weights(weights_only, pickle_module)
     unpickler = _trusting(pickle_module, pickle_load_args)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(rebuild.wrappers_at(map_location))
         file: Any = f
         if isinstance(f, str | os.PathLike):
             file = stack.enter_context(Path(f).open(opening_mode(mmap), buffering=0))
