@@ -174,7 +174,7 @@ class DTensor(Tensor):
         if placements is None:
             raise RuntimeError("DTensor.redistribute: expected placements, got None: placements is needed")
         placed = normalized("DTensor.redistribute", placements, self.device_mesh.ndim, self.dim())
-        source = self if forward_dtype is None else self.to(forward_dtype)
+        source: Any = self if forward_dtype is None else self.to(forward_dtype)
         return source if placed == self.placements else _Redistribute.apply(source, placed, backward_dtype)
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
