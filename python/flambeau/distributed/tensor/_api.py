@@ -40,6 +40,10 @@ class DTensor(Tensor):
     operators in the same order. How an operator divides its work comes from the field `shard` of its entry in
     native_functions.yaml; operators without a rule compute the whole in each process, and warn once.
 
+    Args:
+        local_tensor: this process's part.
+        spec: the mesh, the placements and the shape of the whole.
+        requires_grad: whether operators on it are recorded.
     Shape:
         That of the whole tensor.
     See also: distribute_tensor
@@ -296,7 +300,7 @@ def distribute_module(
     input_fn: Callable[[Any, Any, DeviceMesh], Any] | None = None,
     output_fn: Callable[[Any, Any, DeviceMesh], Any] | None = None,
 ) -> flambeau.nn.Module:
-    """Distribute the parameters and buffers of a module, in place.
+    """Replace the parameters and buffers of a module by distributed ones, in place.
 
     Args:
         module: the module.

@@ -43,7 +43,7 @@ def _documented(summary: str, arguments: str, call: str) -> Callable[[Any], Any]
     return add
 
 
-_SIZE = "size: the sizes of the whole, as integers or one sequence."
+_SIZE = "*size: the sizes of the whole, as integers or one sequence."
 
 
 def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:

@@ -97,10 +97,12 @@ def _matching(module: nn.Module, words: list[str]) -> Iterator[nn.Module]:
 
 @contextlib.contextmanager
 def loss_parallel() -> Iterator[None]:
-    """A region in which `cross_entropy` takes logits that are divided along classes.
+    """Return a region in which `cross_entropy` takes logits that are divided along classes.
 
     `cross_entropy` of a `DTensor` gives the same result in and outside of the region: the logits of divided
     classes are gathered, which needs the memory of the whole.
+
+    Returns: a context manager.
 
     Example:
         >>> from flambeau.distributed.tensor.parallel import loss_parallel
