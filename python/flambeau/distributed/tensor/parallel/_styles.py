@@ -166,7 +166,7 @@ class RowwiseParallel(_Parallel):
 
 
 class SequenceParallel(_Parallel):
-    """Computes on parts of the sequence, with replicated parameters: for `LayerNorm`, `RMSNorm` and `Dropout`.
+    """Computes on parts of the sequence, with whole parameters: for `LayerNorm`, `RMSNorm` and `Dropout`.
 
     Args:
         sequence_dim: the dimension of the sequence in the input.
