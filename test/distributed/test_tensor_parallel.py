@@ -8,8 +8,9 @@ import copy, warnings
 import flambeau.nn.functional as F
 nn = fw.nn
 from flambeau.distributed.tensor import DTensor, Replicate, Shard
-from flambeau.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput,
-    PrepareModuleInputOutput, PrepareModuleOutput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module)
+from flambeau.distributed.tensor.parallel import (
+    ColwiseParallel, PrepareModuleInput, PrepareModuleInputOutput, PrepareModuleOutput, RowwiseParallel,
+    SequenceParallel, loss_parallel, parallelize_module)
 dist.init_process_group("gloo")
 warnings.simplefilter("ignore")
 mesh = dist.init_device_mesh("cpu", (size,))

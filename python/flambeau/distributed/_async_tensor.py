@@ -42,7 +42,8 @@ class AsyncCollectiveTensor(Tensor):
 
     @staticmethod
     def __new__(cls: Any, elem: Tensor) -> Any:
-        made = Tensor._make_wrapper_subclass(
+        make: Any = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+        made = make(
             cls,
             elem.shape,
             strides=elem.stride(),

@@ -182,7 +182,7 @@ _KERNELS = {
     "wait_tensor": _wait,
 }
 # The shapes of results, for tensors without elements.
-_SHAPES = {
+_SHAPES: dict[str, Any] = {
     "all_reduce": lambda x, *_: empty_like(x),
     "all_reduce_coalesced": lambda xs, *_: [empty_like(x) for x in xs],
     "all_gather_into_tensor": lambda x, size, _: _rows("all_gather_into_tensor", x, factor=size),

@@ -40,6 +40,10 @@ class DTensor(Tensor):
     operators in the same order. How an operator divides its work comes from the field `shard` of its entry in
     native_functions.yaml; operators without a rule compute the whole in each process, and warn once.
 
+    Args:
+        local_tensor: this process's part.
+        spec: the mesh, the placements and the shape of the whole.
+        requires_grad: whether operators on it are recorded.
     Shape:
         That of the whole tensor.
     See also: distribute_tensor
@@ -174,7 +178,7 @@ class DTensor(Tensor):
         if placements is None:
             raise RuntimeError("DTensor.redistribute: expected placements, got None: placements is needed")
         placed = normalized("DTensor.redistribute", placements, self.device_mesh.ndim, self.dim())
-        source = self if forward_dtype is None else self.to(forward_dtype)
+        source: Any = self if forward_dtype is None else self.to(forward_dtype)
         return source if placed == self.placements else _Redistribute.apply(source, placed, backward_dtype)
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
@@ -296,7 +300,7 @@ def distribute_module(
     input_fn: Callable[[Any, Any, DeviceMesh], Any] | None = None,
     output_fn: Callable[[Any, Any, DeviceMesh], Any] | None = None,
 ) -> flambeau.nn.Module:
-    """Distribute the parameters and buffers of a module, in place.
+    """Replace the parameters and buffers of a module by distributed ones, in place.
 
     Args:
         module: the module.

@@ -43,7 +43,7 @@ def _documented(summary: str, arguments: str, call: str) -> Callable[[Any], Any]
     return add
 
 
-_SIZE = "size: the sizes of the whole, as integers or one sequence."
+_SIZE = "*size: the sizes of the whole, as integers or one sequence."
 
 
 def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -85,43 +85,42 @@ def _random(
     return distribute_tensor(whole, mesh, placements)
 
 
-@_documented("Return a distributed tensor of zeros.", _SIZE, "zeros(2, 3")
-def zeros(
-    *size: Any,
-    dtype: Any = None,
-    layout: Any = flambeau.strided,
-    requires_grad: bool = False,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    options = dtype, layout, requires_grad, device_mesh, placements
-    return _make("zeros", flambeau.zeros, _shape_of(size), *options)
+def _factory(name: str, summary: str, arguments: str, call: str, make: Callable[..., Any]) -> Any:
+    """Return a public factory; `make` gets the sizes, and what `_make` takes."""
+
+    def factory(
+        *size: Any,
+        dtype: Any = None,
+        layout: Any = flambeau.strided,
+        requires_grad: bool = False,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+    ) -> DTensor:
+        return make(size, dtype, layout, requires_grad, device_mesh, placements)
+
+    factory.__name__ = factory.__qualname__ = name
+    return _documented(f"Return a distributed tensor of {summary}.", arguments, call)(factory)
 
 
-@_documented("Return a distributed tensor of ones.", _SIZE, "ones(2, 3")
-def ones(
-    *size: Any,
-    dtype: Any = None,
-    layout: Any = flambeau.strided,
-    requires_grad: bool = False,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    options = dtype, layout, requires_grad, device_mesh, placements
-    return _make("ones", flambeau.ones, _shape_of(size), *options)
+def _plain(name: str, summary: str) -> Any:
+    def make(size: Any, *options: Any) -> Any:
+        return _make(name, getattr(flambeau, name), _shape_of(size), *options)
+
+    return _factory(name, summary, _SIZE, f"{name}(2, 3", make)
 
 
-@_documented("Return a distributed tensor of whatever memory holds.", _SIZE, "empty(2, 3")
-def empty(
-    *size: Any,
-    dtype: Any = None,
-    layout: Any = flambeau.strided,
-    requires_grad: bool = False,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    options = dtype, layout, requires_grad, device_mesh, placements
-    return _make("empty", flambeau.empty, _shape_of(size), *options)
+def _drawn(name: str, summary: str) -> Any:
+    def make(size: Any, dtype: Any, layout: Any, requires_grad: bool, *place: Any) -> Any:
+        return _random(getattr(flambeau, name), _shape_of(size), dtype, requires_grad, *place)
+
+    return _factory(name, summary, _SIZE, f"{name}(2, 3", make)
+
+
+zeros = _plain("zeros", "zeros")
+ones = _plain("ones", "ones")
+empty = _plain("empty", "whatever memory holds")
+rand = _drawn("rand", "uniform numbers from 0 to 1")
+randn = _drawn("randn", "normal numbers")
 
 
 @_documented(
@@ -144,27 +143,3 @@ def full(
 
     options = dtype, layout, requires_grad, device_mesh, placements
     return _make("full", fill, _shape_of((size,)), *options)
-
-
-@_documented("Return a distributed tensor of uniform numbers from 0 to 1.", _SIZE, "rand(2, 3")
-def rand(
-    *size: Any,
-    dtype: Any = None,
-    layout: Any = flambeau.strided,
-    requires_grad: bool = False,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    return _random(flambeau.rand, _shape_of(size), dtype, requires_grad, device_mesh, placements)
-
-
-@_documented("Return a distributed tensor of normal numbers.", _SIZE, "randn(2, 3")
-def randn(
-    *size: Any,
-    dtype: Any = None,
-    layout: Any = flambeau.strided,
-    requires_grad: bool = False,
-    device_mesh: DeviceMesh | None = None,
-    placements: Sequence[Placement] | None = None,
-) -> DTensor:
-    return _random(flambeau.randn, _shape_of(size), dtype, requires_grad, device_mesh, placements)

@@ -44,8 +44,8 @@ def parallelize_module(
     Args:
         module: the module.
         device_mesh: a mesh of one dimension; None: all processes.
-        parallelize_plan: a style for the module itself, or names of submodules with styles; ``*`` and ``?`` in
-            a name stand for any text without a dot, and for one character.
+        parallelize_plan: a style for the module itself, or names of submodules with styles; in a name, ``*``
+            stands for any text without a dot, and ``?`` for one character.
         src_data_rank: the place in the mesh whose parameters count; None: each process's own.
     Returns: the module.
     Raises: ValueError for a mesh of several dimensions; TypeError for another plan. A name without a module
@@ -97,10 +97,12 @@ def _matching(module: nn.Module, words: list[str]) -> Iterator[nn.Module]:
 
 @contextlib.contextmanager
 def loss_parallel() -> Iterator[None]:
-    """A region in which `cross_entropy` takes logits that are divided along classes.
+    """Return a region in which `cross_entropy` takes logits that are divided along classes.
 
     `cross_entropy` of a `DTensor` gives the same result in and outside of the region: the logits of divided
     classes are gathered, which needs the memory of the whole.
+
+    Returns: a context manager.
 
     Example:
         >>> from flambeau.distributed.tensor.parallel import loss_parallel

@@ -96,7 +96,7 @@ def _supported(name: str, module: nn.Module) -> None:
 
 
 class ColwiseParallel(_Parallel):
-    """Divide the output features of a `Linear`, or the features of an `Embedding`.
+    """Divides the output features of a `Linear`, or the features of an `Embedding`.
 
     Args:
         input_layouts: the placement of the input; None: `Replicate`.
@@ -128,7 +128,7 @@ class ColwiseParallel(_Parallel):
 
 
 class RowwiseParallel(_Parallel):
-    """Divide the input features of a `Linear`, or the entries of an `Embedding`; outputs are sums of parts.
+    """Divides the input features of a `Linear`, or the entries of an `Embedding`; outputs are sums of parts.
 
     Args:
         input_layouts: the placement of the input; None: `Shard` along the last dimension for a `Linear`,
@@ -166,7 +166,7 @@ class RowwiseParallel(_Parallel):
 
 
 class SequenceParallel(_Parallel):
-    """Compute on parts of the sequence, with replicated parameters: for `LayerNorm`, `RMSNorm` and `Dropout`.
+    """Computes on parts of the sequence, with whole parameters: for `LayerNorm`, `RMSNorm` and `Dropout`.
 
     Args:
         sequence_dim: the dimension of the sequence in the input.
@@ -195,7 +195,7 @@ def _same_length(name: str, before: Any, after: Any) -> None:
 
 
 class PrepareModuleInput(ParallelStyle):
-    """Move the inputs of a module.
+    """Moves the inputs of a module.
 
     Args:
         input_layouts: the placements of the inputs by position; None among them: not a tensor, or left alone.
@@ -252,7 +252,7 @@ class PrepareModuleInput(ParallelStyle):
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """Move the outputs of a module.
+    """Moves the outputs of a module.
 
     Args:
         output_layouts: the placements of the outputs; None among them: left alone.
@@ -296,10 +296,17 @@ class PrepareModuleOutput(ParallelStyle):
 
 
 class PrepareModuleInputOutput(ParallelStyle):
-    """Move the inputs and outputs of a module: `PrepareModuleInput` and `PrepareModuleOutput` together.
+    """Moves the inputs and outputs of a module: `PrepareModuleInput` and `PrepareModuleOutput` together.
 
-    Args: As for both, and
+    Args:
+        input_layouts: the placements of the inputs by position; None among them: not a tensor, or left alone.
+        desired_input_layouts: the placements that the module needs.
+        input_kwarg_layouts: the placements of inputs by name.
+        desired_input_kwarg_layouts: the placements that the module needs of inputs by name.
         use_local_input: whether the module gets this process's parts, instead of `DTensor`.
+        output_layouts: the placements of the outputs; None among them: left alone.
+        desired_output_layouts: the placements that they get.
+        use_local_output: whether the outputs are this process's parts, instead of `DTensor`.
 
     Example:
         >>> from flambeau.distributed.tensor import Replicate, Shard
