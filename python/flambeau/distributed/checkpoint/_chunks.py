@@ -24,7 +24,7 @@ def is_dtensor(value: Any) -> bool:
 
 
 def box_of(sizes: tuple[int, ...], placements: Any, mesh_shape: Any, coordinate: Any) -> ChunkStorageMetadata:
-    """Return the box of a process in a mesh: each sharded dimension is cut in parts of ceil(size / processes).
+    """Return the box of a process in a mesh: sharded dimensions are cut in parts of ceil(size / processes).
 
     Raises: ValueError if a placement is neither sharded nor replicated.
     """

@@ -33,7 +33,7 @@ def _attempt(call: Callable[[], Value]) -> tuple[Value | None, BaseException | N
 
 
 class Ranks:
-    """The ranks of a group, the first of which coordinates them.
+    """The ranks of a group; the first one coordinates them.
 
     Args:
         process_group: the group; None: the default one.

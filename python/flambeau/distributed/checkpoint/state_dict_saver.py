@@ -46,7 +46,7 @@ def save(
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> Metadata:
-    """Write a state dict, of which each rank holds its part; all ranks of the group call it.
+    """Write a state dict whose parts the ranks of a group hold; all of them call it.
 
     Values that several ranks hold are written once. A directory keeps its previous checkpoint until the new
     one is complete.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -102,8 +101,6 @@ class ShapeEnv:
         self._initial: dict[Any, ValueRanges] = {}
         self._counts = {"s": 0, "u": 0, "zuf": 0}
         self._suppressed = 0
-        self._listeners: list[Callable[[], None]] = []  # called after a new condition or symbol
-        self._random = random.Random(0)
 
     # --- symbols ----------------------------------------------------------------------------------
 
@@ -142,7 +139,6 @@ class ShapeEnv:
             self.var_to_range[found] = self._initial[found] = ValueRanges(2 if fixes else 0, None)
             if shares:
                 self.val_to_var[val] = found
-            self._changed()
         self.var_to_sources.setdefault(found, []).append(source)
         if source is not None:
             self.source_to_var[str(source)] = found
@@ -156,7 +152,6 @@ class ShapeEnv:
         self.var_to_val[found] = val
         self.var_to_range[found] = ValueRanges(None, None)
         self.var_to_sources[found] = [source]
-        self._changed()
         return found
 
     def create_unspecified_symint_and_symbol(self, value: int, source: Any, dynamic_dim: Any = None) -> Any:
@@ -185,7 +180,6 @@ class ShapeEnv:
         """Return a `SymFloat` whose value is unknown while tracing."""
         found = self._symbol("zuf", is_float=True)
         self.var_to_range[found] = ValueRanges(None, None)
-        self._changed()
         return wrapped(SymNode(found, self, float))
 
     def _symbol(self, prefix: str, **properties: bool) -> Any:
@@ -198,7 +192,6 @@ class ShapeEnv:
         self.var_to_range[found] = ValueRanges(lower, upper)
         if lower is not None:
             self.size_like.add(found)
-        self._changed()
         return found
 
     def note_size(self, expr: Any) -> None:
@@ -335,7 +328,6 @@ class ShapeEnv:
             raise ConstraintViolationError(f"ShapeEnv: expected no guard after freeze(), got {condition}")
         self.guards.append(ShapeGuard(condition, _place_in_program(), size_oblivious))
         self._learn(condition)
-        self._changed()
 
     def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
         """Return the truth of a condition; if it depends on elements, record a check and return True.
@@ -354,7 +346,6 @@ class ShapeEnv:
             return self.evaluate_expr(condition)
         self.deferred_runtime_asserts.setdefault(unknown[-1], []).append(condition)
         self._learn(condition)
-        self._changed()
         return True
 
     def constrain_symbol_range(self, s: Any, compiler_min: Any, compiler_max: Any) -> None:
@@ -369,7 +360,6 @@ class ShapeEnv:
         lower = compiler_min if old.lower is None else max(old.lower, compiler_min)
         upper = compiler_max if old.upper is None else min(old.upper, compiler_max)
         self.var_to_range[s] = ValueRanges(lower, upper)
-        self._changed()
 
     def _learn(self, condition: Any) -> None:
         """Derive a replacement or a bound from a condition."""
@@ -384,10 +374,6 @@ class ShapeEnv:
             lower = old.lower if lower is None else lower if old.lower is None else max(lower, old.lower)
             upper = old.upper if upper is None else upper if old.upper is None else min(upper, old.upper)
             self.var_to_range[symbol] = ValueRanges(lower, upper)
-
-    def _changed(self) -> None:
-        for listener in self._listeners:
-            listener()
 
     @contextmanager
     def suppress_guards(self) -> Any:
