@@ -11,16 +11,6 @@ from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor._api import DTensor, distribute_module, distribute_tensor
 from flambeau.distributed.tensor._placements import Placement, Replicate, Shard
 
-__all__ = [
-    "ColwiseParallel",
-    "ParallelStyle",
-    "PrepareModuleInput",
-    "PrepareModuleInputOutput",
-    "PrepareModuleOutput",
-    "RowwiseParallel",
-    "SequenceParallel",
-]
-
 
 class ParallelStyle(ABC):
     """How a module is divided; `parallelize_module` applies it.
