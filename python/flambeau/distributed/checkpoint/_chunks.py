@@ -24,7 +24,7 @@ def is_dtensor(value: Any) -> bool:
 
 
 def box_of(sizes: tuple[int, ...], placements: Any, mesh_shape: Any, coordinate: Any) -> ChunkStorageMetadata:
-    """Return the box of a process in a mesh: sharded dimensions are cut in parts of ceil(size / processes).
+    """Return the box of a process in a mesh: sharded dimensions have parts of ceil(size / processes).
 
     Raises: ValueError if a placement is neither sharded nor replicated.
     """
@@ -57,10 +57,10 @@ def chunks_of(value: Any) -> list[ChunkStorageMetadata]:
 def chunk_values(value: Any, index: MetadataIndex) -> Tensor:
     """Return the values of a chunk, which share memory with the tensor."""
     if hasattr(value, "__get_tensor_shard__"):
-        return value.__get_tensor_shard__(index)  # type: ignore[no-any-return]
+        return value.__get_tensor_shard__(index)
     if is_dtensor(value):
-        return value.to_local().detach()  # type: ignore[no-any-return]
-    return value.detach()  # type: ignore[no-any-return]
+        return value.to_local().detach()
+    return value.detach()
 
 
 def write_items(fqn: str, value: Any) -> list[WriteItem]:

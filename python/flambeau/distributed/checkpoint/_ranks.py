@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from flambeau.distributed._groups import get_global_rank, get_rank, get_world_size, group, is_initialized
+from flambeau.distributed._groups import (
+    default_group,
+    get_global_rank,
+    get_rank,
+    get_world_size,
+    is_initialized,
+)
 from flambeau.distributed._objects import all_gather_object, broadcast_object_list
 from flambeau.distributed._process_group import ProcessGroup
 
@@ -71,7 +77,7 @@ class Ranks:
         value, error = _attempt(call) if self.is_coordinator else (None, None)
         if not self.alone:
             box = [(value, error and _portable(error))]
-            source = get_global_rank(self.group or group.WORLD, 0)
+            source = get_global_rank(self.group or default_group(), 0)
             broadcast_object_list(box, source, self.group)
             value, error = box[0]
         if error is not None:

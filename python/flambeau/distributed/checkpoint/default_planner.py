@@ -101,8 +101,8 @@ class DefaultSavePlanner(SavePlanner):
         """Return the chunk, or the bytes that `flambeau.save` writes for another value."""
         value = self.lookup_object(write_item.index)
         if write_item.tensor_data is not None:
-            return self.transform_object(write_item, chunk_values(value, write_item.index))  # type: ignore[no-any-return]
-        return self.transform_object(write_item, value)  # type: ignore[no-any-return]
+            return self.transform_object(write_item, chunk_values(value, write_item.index))
+        return self.transform_object(write_item, value)
 
     def lookup_object(self, index: MetadataIndex) -> Any:
         """Return the value of a key."""
