@@ -132,11 +132,11 @@ distributed._shard.sharded_tensor
       state_dict_hook uniform_ zeros
   from Shard=distributed.checkpoint.optimizer ShardedTensor=distributed.checkpoint.optimizer
 distributed._tensor
-  from DTensor=distributed.tensor DeviceMesh=distributed Partial=distributed.tensor Placement=distributed.tensor
-      Replicate=distributed.tensor Shard=distributed.tensor distribute_module=distributed.tensor
-      distribute_tensor=distributed.tensor empty=distributed.tensor full=distributed.tensor
-      init_device_mesh=distributed ones=distributed.tensor rand=distributed.tensor randn=distributed.tensor
-      zeros=distributed.tensor
+  from DTensor=distributed.tensor DeviceMesh=distributed Partial=distributed.tensor
+      Placement=distributed.tensor Replicate=distributed.tensor Shard=distributed.tensor
+      distribute_module=distributed.tensor distribute_tensor=distributed.tensor empty=distributed.tensor
+      full=distributed.tensor init_device_mesh=distributed ones=distributed.tensor rand=distributed.tensor
+      randn=distributed.tensor zeros=distributed.tensor
 distributed.elastic
 distributed.elastic.events
   class Event RdzvEvent
