@@ -102,7 +102,8 @@ class Reader:
         calls, has_body = called_in_any_case(body), body is not None
         autocast = read_autocast(draft.fields)
         flops = None if odd else read_flops(draft, context)
-        check_shard(draft, context)
+        if not odd:
+            check_shard(draft, context)
         return Reading(
             dtype, calls, has_body, body, derivative, test, batching, checks, autocast, sparse, flops
         )

@@ -61,6 +61,13 @@ class LoopDecl:
         """The first declarations in the loop's function."""
         return self.inputs + self.constants
 
+    @property
+    def checking(self) -> tuple[str, ...]:
+        """The body of the function that checks divisors."""
+        if not self.checks:
+            return ("return 0;",)
+        return ("uint32_t errors = 0;", *self.shared, *self.checks, "return errors;")
+
 
 @dataclass(frozen=True, slots=True)
 class ReduceDecl:

@@ -110,7 +110,7 @@ EDITS = {
         "hardtanh(Tensor self, Scalar min_val=-2,",
         12,
     ),
-    "new entry": (0, MISH, NEW_ENTRY + MISH, 19),
+    "new entry": (0, MISH, NEW_ENTRY + MISH, 20),
 }
 
 

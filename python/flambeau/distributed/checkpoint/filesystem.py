@@ -75,7 +75,7 @@ class FileSystemWriter(StorageWriter):
         ...     writer = dcp.FileSystemWriter(folder)
         ...     meta = dcp.save({"w": flambeau.ones(2)}, storage_writer=writer, no_dist=True)
         >>> meta.state_dict_metadata["w"].size
-        torch.Size([2])
+        flambeau.Size([2])
     """
 
     def __init__(

@@ -68,7 +68,7 @@ def save(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     metadata = dcp.save({"w": flambeau.ones(2, 3)}, checkpoint_id=folder, no_dist=True)
         >>> metadata.state_dict_metadata["w"].size
-        torch.Size([2, 3])
+        flambeau.Size([2, 3])
     """
     writer = _writer("save", checkpoint_id, storage_writer)
     return _save(_states(state_dict), writer, planner or DefaultSavePlanner(), Ranks(process_group, no_dist))

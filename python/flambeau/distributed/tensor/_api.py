@@ -55,7 +55,7 @@ class DTensor(Tensor):
         >>> mesh = dist.init_device_mesh("cpu", (1,))
         >>> x = distribute_tensor(flambeau.ones(4, 2), mesh, [Shard(0)])
         >>> (x + 1).full_tensor().sum(), x.to_local().shape
-        (tensor(16.), torch.Size([4, 2]))
+        (tensor(16.), flambeau.Size([4, 2]))
         >>> dist.destroy_process_group()
     """
 

@@ -29,7 +29,7 @@ _EXAMPLE = """
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> mesh = dist.init_device_mesh("cpu", (1,))
         >>> tensor.{call}, device_mesh=mesh, placements=[tensor.Shard(0)]).shape
-        torch.Size([2, 3])
+        flambeau.Size([2, 3])
         >>> dist.destroy_process_group()
     """
 
