@@ -5,6 +5,7 @@
 #include "aten/autograd/variable.h"
 #include "aten/autograd/wrappers.h"
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/native_stack.h"
 #include "torchgen_out/aten/view_ops.h"
 
 namespace flambeau::python {
@@ -32,6 +33,7 @@ bool holds(PyObject* tuple, PyObject* item) {
 }
 
 void start(FunctionCall& call) {
+  check_native_stack();
   const Ref type = Ref::checked(PyObject_GetAttrString(call.function, "_backward_cls"));
   call.context = Ref::checked(PyObject_CallNoArgs(type.get()));
   ContextObject& ctx = call.ctx();

@@ -6,6 +6,7 @@
 #include "aten/core/shape.h"
 #include "aten/dispatch/lazy_views.h"
 #include "python/csrc/arg_parser.h"
+#include "python/csrc/native_stack.h"
 #include "python/csrc/numpy_types.h"
 
 namespace flambeau::python {
@@ -48,7 +49,10 @@ ScalarType dtype_of(PyObject* o);
 
 // Ends the recursion into sequences that hold themselves.
 struct Nesting {
-  Nesting() { checked(Py_EnterRecursiveCall(" in the search for a dtype") ? -1 : 0); }
+  Nesting() {
+    check_native_stack();
+    checked(Py_EnterRecursiveCall(" in the search for a dtype") ? -1 : 0);
+  }
   ~Nesting() { Py_LeaveRecursiveCall(); }
   Nesting(const Nesting&) = delete;
   Nesting& operator=(const Nesting&) = delete;

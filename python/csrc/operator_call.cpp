@@ -11,6 +11,7 @@
 #include "python/csrc/boxed_schema.h"
 #include "python/csrc/defined_operator.h"
 #include "python/csrc/generated.h"
+#include "python/csrc/native_stack.h"
 #include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
 
@@ -182,7 +183,10 @@ Ref call_defined(PyObject* self, const Arguments& given) {
 
 class RecursionGuard {
  public:
-  RecursionGuard() { checked(Py_EnterRecursiveCall(" while calling an operator")); }
+  RecursionGuard() {
+    check_native_stack();
+    checked(Py_EnterRecursiveCall(" while calling an operator"));
+  }
   ~RecursionGuard() { Py_LeaveRecursiveCall(); }
   RecursionGuard(const RecursionGuard&) = delete;
   RecursionGuard& operator=(const RecursionGuard&) = delete;

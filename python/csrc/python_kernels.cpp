@@ -17,6 +17,7 @@
 #include "python/csrc/autograd.h"
 #include "python/csrc/boxed_effects.h"
 #include "python/csrc/generated.h"
+#include "python/csrc/native_stack.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -168,6 +169,7 @@ void call_python(const Found& kernel, const OperatorEntry& op, DispatchKeySet ke
   const BoxedSchema& schema = boxed_schema(op);
   const WriteCounts writes(stack, schema);
   const FreshResults fresh(stack);
+  check_native_stack();
   PythonArguments arguments = python_arguments(stack, schema);
   if (kernel.with_keys) {
     const bool records = kernel.purpose == Purpose::Autograd;
@@ -208,6 +210,7 @@ void fall_back(const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
     fail(ErrorKind::NotImplemented, op.name, ": expected a fallback for ",
          name_of(static_cast<DispatchKey>(key)), ", got one that has been removed");
   }
+  check_native_stack();
   const BoxedSchema& schema = boxed_schema(op);
   const WriteCounts writes(stack, schema);
   PythonArguments arguments = python_arguments(stack, schema);

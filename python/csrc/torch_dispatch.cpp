@@ -7,6 +7,7 @@
 #include "python/csrc/autograd.h"
 #include "python/csrc/boxed_effects.h"
 #include "python/csrc/generated.h"
+#include "python/csrc/native_stack.h"
 #include "python/csrc/python_kernels.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
@@ -156,6 +157,7 @@ struct Question {
 
 // The first answer; null, without an error, where all are NotImplemented.
 Ref answer(const Question& question, const std::vector<Ref>& answering) {
+  check_native_stack();
   if (modes().size() > 0) {
     const SuspendedMode suspended;
     Ref result = question.put_to(suspended.mode());

@@ -7,6 +7,7 @@
 #include "aten/autograd/variable.h"
 #include "python/csrc/default_override.h"
 #include "python/csrc/generated.h"
+#include "python/csrc/native_stack.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -94,6 +95,7 @@ struct OverrideCall {
 
   // The answer of a method that a mode or an argument has.
   Ref of(PyObject* method) const {
+    check_native_stack();
     PyObject* const args[] = {nullptr, function.get(), types.get(), positional.get(), named.get()};
     const size_t count = named ? 4 : 3;
     return Ref::checked(

@@ -56,7 +56,9 @@ def test_an_edited_formula_changes_one_family(native: str, outputs: dict[str, st
     assert "self * sigmoid(self)" in native
     edited = native.replace("self * sigmoid(self)", "self * sigmoid(2 * self)")
     files = changed(outputs, emit_all(model_of(edited, folder)))
-    compiled = {p for p in files if p.endswith((".h", ".cpp", ".cu"))} - {"cells/loop_cells.h"}  # for programs
+    compiled = {p for p in files if p.endswith((".h", ".cpp", ".cu"))} - {
+        "cells/loop_cells.h"
+    }  # for programs
     assert "cpu/activation_loops.cpp" in compiled and "cuda/activation.cu" in compiled
     assert {re.split(r"[/_.]", p)[1] for p in compiled - {"python/texts.cpp"}} == {"activation"}
 

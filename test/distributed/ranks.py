@@ -59,7 +59,8 @@ class Job:
         port = str(free_port())
         self.processes, self.outputs = [], []
         script = Path(self.folder.name, "script.py")
-        script.write_text(PREAMBLE.format(folder=self.folder.name, framework=framework) + code)
+        ending = OF_ORACLE if framework == "torch" else ""
+        script.write_text(PREAMBLE.format(folder=self.folder.name, framework=framework) + code + ending)
         for rank in range(size):
             places = {
                 "MASTER_ADDR": "127.0.0.1",
@@ -147,6 +148,14 @@ def raised(call, *arguments, **options):
     except Exception as error:
         return [type(error).__name__, str(error)]
     return None
+"""
+
+# PyTorch's processes abort now and then ("terminate called without an active exception") when the interpreter
+# ends while threads of their group run.
+OF_ORACLE = """
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(0)
 """
 
 

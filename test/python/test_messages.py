@@ -52,6 +52,9 @@ WITHOUT_CALLER = {"distributed/_tcp_server.py": "what is wrong with a peer's req
 SENTENCES = {
     "iteration over a 0-d tensor": "as iter() says it",
     "len() of a 0-d tensor": "as len() says it",
+    "division by zero": "as Python's integers say it",
+    "unhashable type: SymInt": "as hash() says it",
+    "unhashable type: SymFloat": "as hash() says it",
 }
 # The form of the argument parser in C++, whose words programs and PyTorch's tests look for.
 PARSED = re.compile(r"[\w{}]+\(\): argument '[\w{}]+' must be [\w{}]+, not \{\}")

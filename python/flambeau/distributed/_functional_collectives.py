@@ -169,8 +169,8 @@ def _divided(name: str, value: Tensor, scatter_dim: int, size: int) -> Tensor:
     dim = _dim_of(name, value, scatter_dim)
     if value.dim() == 0 or value.size(dim) % size:
         raise ValueError(
-            f"{name}: input dimension {scatter_dim} must be a multiple of group size {size}: got "
-            f"{tuple(value.shape)}"
+            f"{name}: input dimension {scatter_dim} must be a multiple of group size {size}: expected "
+            f"such a shape, got {tuple(value.shape)}"
         )
     return value if dim == 0 else flambeau.cat(value.chunk(size, dim), 0)
 

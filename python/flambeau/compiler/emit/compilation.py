@@ -99,7 +99,8 @@ class Run:
             libraries = ["-lmvec", "-lm"] if os.uname().machine == "x86_64" else ["-lm"]
             said = self._run([*command, *flags(), str(unit), "-o", str(made), *libraries])
             if not made.exists():
-                raise Failed(f"the C++ compiler refused a kernel: {said.decode(errors='replace')[:2000]}")
+                text = said.decode(errors="replace")[:2000]
+                raise Failed(f"compile: the C++ compiler refused a kernel: {text}")
             return made.read_bytes()
 
     def _run(self, words: list[str]) -> bytes:
@@ -119,7 +120,7 @@ class Run:
         except subprocess.TimeoutExpired:
             self.stop()
             process.communicate()
-            raise Failed(f"the C++ compiler took more than {TIME_LIMIT:g} seconds") from None
+            raise Failed(f"compile: the C++ compiler took more than {TIME_LIMIT:g} seconds") from None
 
     def stop(self) -> None:
         """End the compiler."""
