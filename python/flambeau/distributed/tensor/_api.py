@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor._calls import Call
 from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard, normalized
 from flambeau.distributed.tensor._redistribute import redistributed
 from flambeau.distributed.tensor._spec import DTensorSpec, TensorMeta, local_shape
+from flambeau.distributed.tensor._vocabulary import HANDLERS
 
 
 def _of_gradient(placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
@@ -65,6 +66,18 @@ class DTensor(Tensor):
     @staticmethod
     def __new__(cls: Any, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool = False) -> Any:
         return _made(cls, local_tensor, spec, requires_grad)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run a function; a few have a way of their own for divided tensors."""
+        divided = HANDLERS.get(func)
+        if divided is not None:
+            result = divided(DTensor, *args, **(kwargs or {}))
+            if result is not NotImplemented:
+                return result
+        return _C._disabled_torch_function_impl(func, types, args, kwargs)
 
     @classmethod
     def __torch_dispatch__(

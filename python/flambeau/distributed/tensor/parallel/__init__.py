@@ -99,8 +99,8 @@ def _matching(module: nn.Module, words: list[str]) -> Iterator[nn.Module]:
 def loss_parallel() -> Iterator[None]:
     """Return a region in which `cross_entropy` takes logits that are divided along classes.
 
-    `cross_entropy` of a `DTensor` gives the same result in and outside of the region: the logits of divided
-    classes are gathered, which needs the memory of the whole.
+    Outside of the region, `cross_entropy` takes them as well: in both cases the processes exchange a few
+    numbers per row instead of logits, and a target that is no `DTensor` counts as replicated.
 
     Returns: a context manager.
 
