@@ -1,7 +1,8 @@
 """`shard:` — how placements of arguments on processes determine those of results, where not derived.
 
 shard: ik, kj -> ij       one word per Tensor, one letter per dimension
-shard: all but dim        every dimension except those that the argument `dim` names
+shard: all but dim        every dimension except those that the argument `dim` names; `, sums`: results
+                          that lack a divided dimension are sums of parts
 shard: pointwise          as an expression over elements; `linear`: which sums of parts may pass, too
 """
 
@@ -17,7 +18,7 @@ from codegen.reading.entries import Draft
 from codegen.source.nodes import Text
 
 WORDS = ("pointwise", "linear")
-_ALL_BUT = re.compile(r"all but (\w+)", re.ASCII)
+_ALL_BUT = re.compile(r"all but (\w+)(, sums)?", re.ASCII)
 _WORD = re.compile(r"\+?(\.\.\.)?([a-z]|_)*(\.\.\.)?|none", re.ASCII)
 
 

@@ -21,10 +21,18 @@ void for_each_tensor(const Stack& stack, F&& visit) {
   for (size_t i = 0; i < stack.size(); ++i) visit_tensors(stack[i], visit);
 }
 
+inline bool takes_tensor(const OperatorTraits& traits) {
+  return std::ranges::any_of(traits.arguments, [](const ArgumentTraits& a) {
+    return a.kind == ArgumentKind::Tensor && !a.is_mutable;
+  });
+}
+
 // A composite that is not recorded itself: Python meets the operators that it is made of, but not
-// those that write to tensors of the composite's own, or make views for its copies.
+// those that write to tensors of the composite's own, or make views for its copies. A factory after
+// a tensor, such as new_zeros, is not: its parts no longer know the tensor's class.
 inline bool is_transparent(const OperatorEntry& op) {
   if (!op.traits || !op.traits->is_composite || op.traits->is_whole) return false;
+  if (op.traits->is_factory && takes_tensor(*op.traits)) return false;
   const void* const recording = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
   return !recording || recording == op.kernel_at(static_cast<int>(DispatchKey::CPU));
 }

@@ -124,19 +124,23 @@ PyObject* make_wrapper(PyObject*, PyObject* args) {
   });
 }
 
-// _share_storage(target, source, views=0): the target shares the source's memory, as a result of
-// __torch_dispatch__ must where the schema says so. Autograd then knows it as one of so many views.
+// _share_storage(target, source, views=0, offset=-1): the target shares the source's memory, as a
+// result of __torch_dispatch__ must where the schema says so. Autograd then knows it as one of so
+// many views, which begins `offset` elements after the storage does.
 PyObject* share_storage(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *target, *source;
     int views = 0;
-    if (!PyArg_ParseTuple(args, "O!O!|i", tensor_type, &target, tensor_type, &source, &views))
+    long long offset = -1;
+    if (!PyArg_ParseTuple(args, "O!O!|iL", tensor_type, &target, tensor_type, &source, &views,
+                          &offset))
       return nullptr;
     const Tensor& t = tensor_of(target);
     const bool has_memory = t.storage()->data() != nullptr;
     check(!has_memory || t.storage()->data() == tensor_of(source).storage()->data(),
           "_share_storage: expected a tensor without memory of its own, got one with memory");
     t.impl()->set_storage(tensor_of(source).storage());
+    if (offset >= 0 && !has_memory) t.impl()->set_geometry(t.sizes(), t.strides(), offset);
     const bool is_inference = tensor_of(source).impl()->is_inference();
     if (views > 0 && is_inference) t.impl()->set_inference(true);
     if (views > 0 && !is_inference && !thread_state.inference_mode && note_view)

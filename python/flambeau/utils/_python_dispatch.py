@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
 
+import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._object.subclass import DisableTorchDispatch
+from flambeau.utils._pytree import tree_leaves, tree_map
 
 _get_dispatch_stack_at = _C._get_dispatch_stack_at
 _len_torch_dispatch_stack = _C._len_torch_dispatch_stack
@@ -238,6 +241,7 @@ def return_and_correct_aliasing(
         out: what the class's ``__torch_dispatch__`` made.
     """
     schema = func._schema
+    offsets = _offsets(func, args, kwargs or {}, out)
     given = dict(zip((p.name for p in schema.parameters), args, strict=False)) | (kwargs or {})
     outs = out if isinstance(out, tuple) or (isinstance(out, list) and len(schema.returns) > 1) else (out,)
     corrected = []
@@ -248,8 +252,9 @@ def return_and_correct_aliasing(
         elif "!" in returned:
             corrected.append(given[source])
         else:
-            for view in result if isinstance(result, list | tuple) else [result]:
-                _share(view, given[source])
+            views = result if isinstance(result, list | tuple) else [result]
+            for view in views:
+                _share(view, given[source], 2 if views is result else 1, next(offsets, -1))
             corrected.append(result)
     return type(out)(corrected) if outs is out else corrected[0] if corrected else out
 
@@ -259,10 +264,37 @@ def _letter(type_: str) -> str:
     return type_.partition("(")[2].partition(")")[0].strip("!").partition(" ")[0].rstrip("!")
 
 
-def _share(view: Any, source: Any) -> None:
-    """Give a wrapper the storage of its source; an identity, and tensors with memory, have it."""
+def _share(view: Any, source: Any, views: int, offset: int) -> None:
+    """Give a wrapper the storage of its source, and make it a view for autograd; an identity has both."""
     if isinstance(view, Tensor) and isinstance(source, Tensor) and view is not source:
-        _C._share_storage(view, source)
+        _C._share_storage(view, source, views, offset)  # `views` > 1: one of several
+
+
+def _offsets(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Iterator[int]:
+    """Yield where views begin: a class need not tell, but gradients of writes to them must know.
+
+    They are those of the same views of tensors without elements.
+    """
+    wrappers = [t for t in tree_leaves(out) if isinstance(t, Tensor)]
+    if not wrappers or not func.is_view or any(t.storage_offset() for t in wrappers):
+        return
+    try:
+        with DisableTorchDispatch():
+            found = func(*tree_map(_without_elements, args), **tree_map(_without_elements, kwargs))
+    except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        return
+    for t, wrapper in zip(tree_leaves(found), wrappers, strict=False):
+        yield t.storage_offset() if tuple(t.stride()) == tuple(wrapper.stride()) else -1
+
+
+def _without_elements(value: Any) -> Any:
+    """Return a tensor of the same geometry on the meta device."""
+    if not isinstance(value, Tensor):
+        return value
+    place = value.shape, value.stride(), value.storage_offset()
+    steps = sum((n - 1) * stride for n, stride in zip(place[0], place[1], strict=True))
+    memory = flambeau.empty(place[2] + steps + 1, dtype=value.dtype, device="meta")
+    return memory.as_strided(*place)
 
 
 def autograd_would_have_decomposed(func: Any, flat_args: Iterable[Any]) -> bool:

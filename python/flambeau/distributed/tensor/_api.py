@@ -8,7 +8,7 @@ from typing import Any
 import flambeau
 from flambeau import _C, Tensor
 from flambeau.distributed.device_mesh import DeviceMesh
-from flambeau.distributed.tensor._calls import Call
+from flambeau.distributed.tensor._calls import Call, given
 from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard, normalized
 from flambeau.distributed.tensor._redistribute import redistributed
 from flambeau.distributed.tensor._spec import DTensorSpec, TensorMeta, local_shape
@@ -32,6 +32,12 @@ def _made(cls: Any, local: Tensor, spec: DTensorSpec, requires_grad: bool = Fals
     )
     made._local_tensor, made._spec = local.detach(), spec
     return made
+
+
+def _plain(values: Any) -> tuple[Tensor, ...]:
+    """Return the plain tensors among arguments, and in lists among them."""
+    listed = (item for v in values for item in (v if isinstance(v, list | tuple) else (v,)))
+    return tuple(v for v in listed if isinstance(v, Tensor) and not isinstance(v, DTensor))
 
 
 class DTensor(Tensor):
@@ -77,7 +83,11 @@ class DTensor(Tensor):
             result = divided(DTensor, *args, **(kwargs or {}))
             if result is not NotImplemented:
                 return result
-        return _C._disabled_torch_function_impl(func, types, args, kwargs)
+        before, given.plain = given.plain, _plain((*args, *(kwargs or {}).values()))
+        try:
+            return _C._disabled_torch_function_impl(func, types, args, kwargs)
+        finally:
+            given.plain = before
 
     @classmethod
     def __torch_dispatch__(

@@ -61,6 +61,28 @@ def part(mesh: DeviceMesh, mesh_dim: int, size: int) -> tuple[int, int]:
     return Shard.local_shard_size_and_offset(size, mesh.size(mesh_dim), coordinate(mesh)[mesh_dim])
 
 
+def part_shapes(
+    mesh: DeviceMesh, placements: list[list[Placement]], shapes: list[tuple[int, ...]]
+) -> list[list[tuple[int, ...]]]:
+    """Return the shapes of the parts of several tensors that occur together in any process."""
+    found = {tuple(shapes)}
+    for mesh_dim in range(mesh.ndim):
+        count, dims = mesh.size(mesh_dim), [p[mesh_dim] for p in placements]
+        found = {
+            tuple(_cut(shape, placement, count, place) for shape, placement in zip(item, dims, strict=True))
+            for item in found
+            for place in range(count)
+        }
+    return [list(item) for item in found]
+
+
+def _cut(shape: tuple[int, ...], placement: Placement, count: int, place: int) -> tuple[int, ...]:
+    if not isinstance(placement, Shard):
+        return shape
+    size = Shard.local_shard_size_and_offset(shape[placement.dim], count, place)[0]
+    return (*shape[: placement.dim], size, *shape[placement.dim + 1 :])
+
+
 def local_shape(mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...]) -> list[int]:
     """Return the shape of this process's part of a tensor."""
     sizes = list(shape)
