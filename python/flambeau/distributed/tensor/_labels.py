@@ -62,7 +62,7 @@ def _pointwise(shapes: Sequence[Any], outs: Sequence[Any], linear: bool) -> Labe
 def _aligned(shape: Any, whole: Any) -> Labels:
     """Labels are the places of the whole's dimensions, from the right."""
     first = len(whole) - len(shape)
-    return tuple(first + i if n == whole[first + i] and n != 1 else None for i, n in enumerate(shape))
+    return tuple(first + i if n == whole[first + i] else None for i, n in enumerate(shape))
 
 
 def _dims(given: Any, ndim: int) -> set[int]:
@@ -116,6 +116,9 @@ def _viewed(shape: Any, view: Any) -> Labelled | None:
     strides = flambeau.empty(tuple(shape), device="meta").stride()
     outputs, even = [], set()
     for sizes, steps in view(tuple(shape)):
+        if (tuple(sizes), tuple(steps)) == (tuple(shape), tuple(strides)):
+            outputs.append(tuple(range(len(shape))))  # dimensions of size 1 as well
+            continue
         labels: list[Any] = [None] * len(sizes)
         for i, (n, stride) in enumerate(zip(shape, strides, strict=True)):
             for j, (m, step) in enumerate(zip(sizes, steps, strict=True)):
