@@ -229,21 +229,25 @@ class ParameterGroup:
             parameter.refresh()
 
     def check(self) -> None:
-        """Raise RuntimeError for parameters without memory, AssertionError for different dtypes."""
-        self.refresh()
-        on_meta = [p.name for p in self.parameters if p.sharded.device.type == "meta"]
-        if on_meta:
-            raise RuntimeError(
-                "fully_shard: FSDP parameters should be materialized from meta device before training, but "
-                f"the following were still on meta device: {on_meta}: expected parameters on the CPU; "
-                "module.to_empty(device='cpu') gives them memory, which has to be initialized"
-            )
+        """Raise AssertionError if trained parameters have different dtypes."""
         dtypes = {p.dtype for p in self.parameters if p.sharded.requires_grad}
         if len(dtypes) > 1:
             raise AssertionError(
                 "fully_shard: FSDP expects uniform original parameter dtype: expected one dtype of the "
                 f"parameters of a group that need gradients, got {_sorted_names(dtypes)}"
             )
+
+
+def check_memory(groups: Iterable[ParameterGroup]) -> None:
+    """Raise RuntimeError for parameters without memory."""
+    parameters = (parameter for group in groups for parameter in group.parameters)
+    on_meta = [p.name for p in parameters if p.sharded.device.type == "meta"]
+    if on_meta:
+        raise RuntimeError(
+            "fully_shard: FSDP parameters should be materialized from meta device before training, but the "
+            f"following were still on meta device: {on_meta}: expected parameters on the CPU; "
+            "module.to_empty(device='cpu') gives them memory, which has to be initialized"
+        )
 
 
 def _sorted_names(values: Iterable[Any]) -> list[str]:

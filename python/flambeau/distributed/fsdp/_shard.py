@@ -83,9 +83,9 @@ def fully_shard(
     layout = layout_of(_world() if mesh is None else mesh)
     reshards, smaller_layout = _reshards(reshard_after_forward, layout)
     places = _places(modules, set() if ignored_params is None else ignored_params)
-    dims = {parameter: _dim_of(parameter, shard_placement_fn, layout) for parameter in places}
     for parameter, where in places.items():
         _check_parameter(where[0][1], parameter)
+    dims = {parameter: _dim_of(parameter, shard_placement_fn, layout) for parameter in places}
     state = ModuleState(modules, mp_policy)
     if places:
         parameters = [
@@ -125,7 +125,8 @@ def _check_modules(modules: Sequence[Any]) -> None:
         if state_of(module) is not None:
             raise AssertionError(
                 "fully_shard: Each distinct composable distributed API can only be applied to a module once. "
-                f"fully_shard has already been applied to the following module: got it twice for {module}"
+                "fully_shard has already been applied to the following module: expected another one, got "
+                f"{module}"
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau.distributed.fsdp._group import ParameterGroup, Phase, Reductions
+from flambeau.distributed.fsdp._group import ParameterGroup, Phase, Reductions, check_memory
 from flambeau.distributed.fsdp._policies import MixedPrecisionPolicy
 from flambeau.nn.modules.module import Module
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -170,6 +170,9 @@ class ModuleState:
                 states[state] = None
         iteration = Iteration(list(states))
         self._name_parameters(iteration)
+        for group in iteration.groups:
+            group.refresh()
+        check_memory(iteration.groups)
         for group in iteration.groups:
             group.check()
         for state in states:
