@@ -744,6 +744,96 @@ put(1)
 dist.destroy_process_group()
 """
 
+ORACLE = (
+    MODELS
+    + """
+half = fw.bfloat16
+
+def made(model):
+    with fw.no_grad():
+        for i, p in enumerate(model.parameters()):
+            p.copy_(numbers(p.shape)[i % 4])
+    return model
+
+def accumulates(twin, step):
+    twin.set_requires_gradient_sync(step % 2 == 1)
+
+def frozen(model):
+    for part in (model.blocks[0], model.blocks[1].mix, model.norm):
+        part.requires_grad_(False)
+    return model
+
+found = {}
+cases = {
+    "plain": (GPT(), {}, None),
+    "freed": (GPT(), {"reshard_after_forward": True}, None),
+    "checkpoint": (GPT(repeats=True), {}, None),
+    "frozen": (frozen(GPT()), {}, None),
+    "half": (GPT(), {"mp_policy": MixedPrecisionPolicy(param_dtype=half)}, None),
+    "half, reduced in float32":
+        (GPT(), {"mp_policy": MixedPrecisionPolicy(param_dtype=half, reduce_dtype=fw.float32)}, None),
+    "half results":
+        (GPT(), {"mp_policy": MixedPrecisionPolicy(output_dtype=half)}, None),
+    "accumulated": (GPT(), {}, accumulates),
+    "accumulated, half": (GPT(), {
+        "mp_policy": MixedPrecisionPolicy(param_dtype=half, reduce_dtype=fw.float32)}, accumulates),
+}
+for name, (model, options, before) in cases.items():
+    twin = (fully_shard if name == "half results" else divide)(made(model), **options)
+    optimizer = fw.optim.SGD(twin.parameters(), 0.05, momentum=0.9)
+    losses = []
+    for step in range(4):
+        if before is not None:
+            before(twin, step)
+        loss = twin(tokens[step].chunk(size)[rank])
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(twin.parameters(), 1.0)
+        optimizer.step()
+        if before is not accumulates or step % 2:
+            optimizer.zero_grad()
+        losses.append(loss.item())
+    kinds = [str(loss.dtype).split(".")[1], whole(norm).item()]
+    dtypes = [str(p.dtype).split(".")[1] for p in twin.parameters()]
+    shapes = [list(p.to_local().shape) for p in twin.parameters()]
+    totals = [whole(p.detach()).double().sum().item() for p in twin.parameters()]
+    found[name] = [losses, totals, shapes, dtypes, kinds]
+put(found)
+dist.destroy_process_group()
+"""
+)
+
+MEMORY = """
+from flambeau.cpu import memory
+from flambeau.distributed.fsdp import fully_shard
+nn = fw.nn
+dist.init_process_group("gloo")
+width, depth = 96, 48
+one = 4 * (width * width + width)
+
+def peak(sharded, reshards):
+    before = memory.memory_allocated()
+    model = nn.Sequential(*(nn.Linear(width, width) for _ in range(depth)))
+    if sharded:
+        for layer in model:
+            fully_shard(layer, reshard_after_forward=reshards)
+        fully_shard(model)
+    optimizer = fw.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    for _ in range(2):
+        memory.reset_peak_memory_stats()
+        model(fw.ones(2, width)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with fw.no_grad():  # parts of parameters and momentum are left, and one layer at a time comes and goes
+        left = memory.memory_allocated() - before
+        highest = memory.max_memory_allocated() - before
+        memory.reset_peak_memory_stats()
+        model(fw.ones(2, width))
+        return [left / one, highest / one, (memory.max_memory_allocated() - before) / one]
+
+put([peak(False, None), peak(True, True), peak(True, False)])
+dist.destroy_process_group()
+"""
+
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_training_equals_that_of_one_process(size: int):
@@ -769,3 +859,27 @@ def test_copies_and_smaller_meshes():
 
 def test_misuse():
     run(1, MISUSE)
+
+
+def test_training_equals_that_of_pytorch():
+    ours, theirs = (run(2, ORACLE, framework, seconds=120) for framework in ("flambeau", "torch"))
+    for mine, other in zip(ours, theirs, strict=True):
+        for name, (losses, totals, shapes, dtypes, (kind, norm)) in mine.items():
+            expected = other[name]
+            precise = {"rel": 0.03, "abs": 0.03} if "half" in name else {"rel": 2e-5, "abs": 2e-5}
+            assert losses == pytest.approx(expected[0], **precise), name
+            assert totals == pytest.approx(expected[1], **precise), name
+            assert [shapes, dtypes, kind] == [*expected[2:4], expected[4][0]], name
+            assert norm == pytest.approx(expected[4][1], **precise), name
+
+
+def test_each_process_has_half_of_the_memory():
+    for alone, freed, kept in run(2, MEMORY):
+        left, highest, forward = freed
+        assert alone[0] == pytest.approx(96, abs=0.5) and alone[1] == pytest.approx(143, abs=2)
+        assert left == pytest.approx(48, abs=0.5)
+        # Parts of parameters, momentum and gradients; a layer, its gradients, and both on their way.
+        assert highest < 72 + 5 and highest < 0.55 * alone[1]
+        assert forward < 48 + 4
+        assert kept[0] == pytest.approx(48, abs=0.5)  # backward frees what forward kept
+        assert kept[1] > 72 + 20 and kept[2] > 48 + 47
