@@ -62,6 +62,9 @@ class Call:
         """Return the result."""
         if self.writes and not self.func._schema.returns:
             return self._run_lists()
+        if self.func._schema.returns and not any("Tensor" in kind for kind in self.func._schema.returns):
+            positional, named = self._wholes()  # such as item: a number depends on all elements
+            return self.func(*positional, **named)
         outs = self._shapes()
         leaves = [out for out in tree_leaves(outs) if isinstance(out, Tensor)]
         kept = 0 if self.writes else None
@@ -89,7 +92,7 @@ class Call:
         if rule is None or not leaves or "stride" in self.values:
             return None
         shapes = [None if spec is None else spec.shape for spec in self.specs]
-        if rule[0] != "labels" and any(shape is None for shape in shapes):
+        if rule[0] not in ("labels", "pointwise", "linear") and any(shape is None for shape in shapes):
             return None
         return labelled(rule, shapes, [tuple(leaf.shape) for leaf in leaves], self.values, self._view)
 
@@ -148,6 +151,15 @@ class Call:
         return wrap(result, outs)
 
     # --- calls without placements ------------------------------------------------------------------------
+
+    def _wholes(self) -> Any:
+        """Return the arguments with whole tensors."""
+        whole = (Replicate(),) * self.mesh.ndim
+        pairs = zip(self.tensors, self.specs, strict=True)
+        parts = {id(t): self._part(t, spec, whole) for t, spec in pairs if spec is not None}
+        return tree_map(
+            lambda v: parts.get(id(v), v) if isinstance(v, Tensor) else v, (self.args, self.kwargs)
+        )
 
     def _write_whole(self) -> Any:
         """Write to the whole tensor in each process, and keep this process's part."""

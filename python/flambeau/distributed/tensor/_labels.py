@@ -55,8 +55,9 @@ def labelled(
 
 def _pointwise(shapes: Sequence[Any], outs: Sequence[Any], linear: bool) -> Labelled:
     whole = outs[0]
-    inputs = [_aligned(shape, whole) for shape in shapes]
-    return Labelled(inputs, [_aligned(out, whole) for out in outs], linear=linear)
+    inputs = [_aligned(shape or (), whole) for shape in shapes]
+    only_tensors = all(shape is not None for shape in shapes)  # a number would be added in each process
+    return Labelled(inputs, [_aligned(out, whole) for out in outs], linear=linear and only_tensors)
 
 
 def _aligned(shape: Any, whole: Any) -> Labels:
