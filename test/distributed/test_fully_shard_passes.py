@@ -163,6 +163,39 @@ for p in model.parameters():
 same_grads(model, twin)
 assert [tuple(s) for s in seen] == [(4,), (2, 3)], seen
 
+class Counted:
+    def __init__(self, name):
+        self.name, self.calls = name, []
+
+    def allocate(self, sizes, *, dtype, device):
+        return fw.full(tuple(sizes), float("nan"), dtype=dtype, device=device)
+
+    def __call__(self, output, input, group, *op, async_op=False):
+        self.calls.append((tuple(output.shape), tuple(input.shape), group.size(), async_op))
+        return getattr(dist, self.name)(output, input, *op, group=group, async_op=self.name[0] == "a")
+
+model, twin = pair(nn.Linear(3, 2), fully_shard)
+gathers, reduces = Counted("all_gather_into_tensor"), Counted("reduce_scatter_tensor")
+twin.set_custom_all_gather(gathers)
+twin.set_custom_reduce_scatter(reduces)
+for m in (model, twin):
+    m(x).sum().backward()
+same_grads(mean_grads(model), twin)
+assert gathers.calls == [((8,), (4,), 2, True)] and reduces.calls == [((4,), (8,), 2, True)], gathers.calls
+model, twin = pair(GPT())
+twin.set_separate_reduce_scatter_group()
+own, names = dist.group.WORLD, []
+inner = own._reduce_scatter_base
+own._reduce_scatter_base = lambda *a: (names.append(1), inner(*a))[1]
+for m in (model, twin):
+    m(mine[0]).backward()
+same_grads(mean_grads(model), twin)
+assert not names
+twin.set_separate_reduce_scatter_group(False)
+twin(mine[0]).backward()
+assert len(names) == 4
+own._reduce_scatter_base = inner
+
 # --- other ways to call -------------------------------------------------------------------------------
 class Ways(nn.Module):
     def __init__(self):

@@ -13,7 +13,7 @@ from flambeau import Tensor
 from flambeau.distributed.fsdp._layout import Layout
 from flambeau.distributed.fsdp._parameter import ShardedParameter
 from flambeau.distributed.fsdp._policies import MixedPrecisionPolicy
-from flambeau.distributed.fsdp._transfers import Gather, Reduction, Scale
+from flambeau.distributed.fsdp._transfers import AllGather, Gather, ReduceScatter, Reduction, Scale
 
 
 @contextlib.contextmanager
@@ -86,6 +86,7 @@ class ParameterGroup:
         self.reshards_after_forward = reshards
         self.reshards_after_backward = self.reduces = self.all_reduces = self.unshards_in_backward = True
         self.reduces_unused = False
+        self.gathers, self.scatters, self.scatter_group = AllGather(), ReduceScatter(), layout.group
         self.divisor: float | None = None
         self.reduced_hook: Callable[[Tensor], object] | None = None
         self.phase = Phase.IDLE
@@ -107,7 +108,7 @@ class ParameterGroup:
             return
         is_smaller = self.smaller is not None and self.parameters[0].resharded is not None
         layout = self.smaller if is_smaller and self.smaller is not None else self.layout
-        self._gather = Gather(self.parameters, layout, self.policy.param_dtype)
+        self._gather = Gather(self.parameters, layout, self.policy.param_dtype, self.gathers)
 
     @unrecorded()
     def unshard(self) -> None:
@@ -207,7 +208,7 @@ class ParameterGroup:
         scale = Scale.of(dtype, self.layout.processes, self.divisor)
         chosen = [grads[i] for i in kept]
         grads.clear()
-        return Reduction(parameters, chosen, self.layout, dtype, scale)
+        return Reduction(parameters, chosen, self.layout, dtype, scale, self.scatters, self.scatter_group)
 
     @unrecorded()
     def finish_reduction(self, reduction: Reduction) -> None:

@@ -74,7 +74,13 @@ def layout_of(mesh: Any) -> Layout:
 
 def smaller(layout: Layout, size: int) -> Layout:
     """Return a layout of parts on each `size` successive processes; all processes of the mesh call this."""
-    made = vars(layout.mesh).setdefault("_fsdp_smaller", {})
+    group = group_of(layout, size)
+    return Layout(DeviceMesh.from_group(group, layout.mesh.device_type), group)
+
+
+def group_of(layout: Layout, size: int) -> ProcessGroup:
+    """Return a group of `size` successive processes with parts, besides that of the layout."""
+    made = vars(layout.mesh).setdefault("_fsdp_groups", {})
     if size not in made:
         lines = layout.mesh.mesh.reshape(-1, layout.size).tolist()
         groups = [
@@ -82,7 +88,6 @@ def smaller(layout: Layout, size: int) -> Layout:
             for line in lines
             for ranks in (line[i : i + size] for i in range(0, len(line), size))
         ]
-        group = next(g for ranks, g in groups if layout.mesh.get_rank() in ranks)
-        made[size] = Layout(DeviceMesh.from_group(group, layout.mesh.device_type), group)
-    found: Layout = made[size]
+        made[size] = next(g for ranks, g in groups if layout.mesh.get_rank() in ranks)
+    found: ProcessGroup = made[size]
     return found

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from flambeau import Tensor
 from flambeau.distributed.fsdp._group import ParameterGroup
+from flambeau.distributed.fsdp._layout import group_of
 from flambeau.distributed.fsdp._state import ModuleState, state_of
 from flambeau.nn.modules.module import Module
 
@@ -238,6 +239,54 @@ class FSDPModule:
             raise ValueError(f"set_all_reduce_hook: expected None as stream on the CPU, got {stream!r}")
         for group in _groups(self, False):
             group.reduced_hook = hook
+
+    # --- how it communicates ---------------------------------------------------------------------------
+
+    def set_custom_all_gather(self, comm: Any) -> None:
+        """Let an object gather the module's parameters.
+
+        Args:
+            comm: called as ``comm(output, input, group, async_op=True)``, with tensors of one dimension;
+                returns a `distributed.Work`, or None if it has ended. Its method
+                ``allocate(size, *, dtype, device)`` returns memory.
+        """
+        for group in _groups(self, False):
+            group.gathers = comm
+
+    def set_custom_reduce_scatter(self, comm: Any) -> None:
+        """Let an object reduce the module's gradients.
+
+        Args:
+            comm: called as ``comm(output, input, group, op, async_op=True)``; otherwise as for
+                `set_custom_all_gather`.
+        """
+        for group in _groups(self, False):
+            group.scatters = comm
+
+    def set_separate_reduce_scatter_group(self, enable: bool = True, *, recurse: bool = True) -> None:
+        """Say whether gradients are reduced in a process group of their own.
+
+        Args:
+            enable: whether they are. All processes of the mesh call this.
+            recurse: whether this holds for sharded modules inside, too.
+        """
+        for group in _groups(self, recurse):
+            layout = group.layout
+            group.scatter_group = group_of(layout, layout.size) if enable else layout.group
+
+    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
+        """Accepted: reductions are sums in any case, with divisions before or after.
+
+        Args:
+            enable: no effect.
+        """
+
+    def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
+        """Accepted: no process group has an allocator of its own.
+
+        Args:
+            enable: no effect.
+        """
 
     # --- after a failure -------------------------------------------------------------------------------
 

@@ -4,16 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.distributed._reductions import AllgatherOptions, AllreduceOptions, ReduceScatterOptions
+from flambeau.distributed._process_group import ProcessGroup
+from flambeau.distributed._reductions import (
+    AllgatherOptions,
+    AllreduceOptions,
+    ReduceOp,
+    ReduceScatterOptions,
+)
 from flambeau.distributed._work import Work
 from flambeau.distributed.fsdp._layout import Layout
 from flambeau.distributed.fsdp._parameter import ShardedParameter
 
-_ALL_GATHER, _ALL_REDUCE = AllgatherOptions(asyncOp=True), AllreduceOptions(asyncOp=True)
-_REDUCE_SCATTER = ReduceScatterOptions(asyncOp=True)
+_CPU = flambeau.device("cpu")
+_ALL_REDUCE = AllreduceOptions(asyncOp=True)
+
+
+class _Allocating:
+    def allocate(self, size: Sequence[int], *, dtype: flambeau.dtype, device: flambeau.device) -> Tensor:
+        """Return memory for what is sent or received."""
+        return flambeau.empty(tuple(size), dtype=dtype, device=device)
+
+
+class AllGather(_Allocating):
+    """Gathers the parts of a group; `set_custom_all_gather` replaces it."""
+
+    def __call__(
+        self, output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup, async_op: bool = False
+    ) -> Work | None:
+        return group._allgather_base(output_tensor, input_tensor, AllgatherOptions(asyncOp=async_op))
+
+
+class ReduceScatter(_Allocating):
+    """Reduces the gradients of a group; `set_custom_reduce_scatter` replaces it."""
+
+    def __call__(
+        self,
+        output_tensor: Tensor,
+        input_tensor: Tensor,
+        group: ProcessGroup,
+        op: Any,
+        async_op: bool = False,
+    ) -> Work | None:
+        opts = ReduceScatterOptions(op, asyncOp=async_op)
+        return group._reduce_scatter_base(output_tensor, input_tensor, opts)
+
+
+def _wait(work: Work | None) -> None:
+    if work is not None:
+        work.wait()
 
 
 class Gather:
@@ -23,12 +65,17 @@ class Gather:
         parameters: the parameters.
         layout: the processes that have the parts.
         param_dtype: the dtype of wholes with floating-point elements; None: that of each.
+        gathers: the collective.
     """
 
     def __init__(
-        self, parameters: Sequence[ShardedParameter], layout: Layout, param_dtype: flambeau.dtype | None
+        self,
+        parameters: Sequence[ShardedParameter],
+        layout: Layout,
+        param_dtype: flambeau.dtype | None,
+        gathers: AllGather,
     ) -> None:
-        self._layout = layout
+        self._layout, self._gathers = layout, gathers
         kinds: dict[flambeau.dtype, list[ShardedParameter]] = {}
         for parameter in parameters:
             floats = parameter.dtype.is_floating_point
@@ -38,30 +85,30 @@ class Gather:
 
     def _start(
         self, dtype: flambeau.dtype, parameters: list[ShardedParameter]
-    ) -> tuple[list[ShardedParameter], list[int], Tensor, Work]:
+    ) -> tuple[list[ShardedParameter], list[int], Tensor, Work | None]:
         sizes = [parameter.chunk(self._layout) for parameter in parameters]
-        sent = flambeau.empty(sum(sizes), dtype=dtype)
+        sent = flambeau.empty(sum(sizes), dtype=dtype, device=_CPU)
         for parameter, room in zip(parameters, sent.split(sizes), strict=True):
             part = parameter.part().reshape(-1)
             room[: part.numel()].copy_(part)
             room[part.numel() :].zero_()
-        received = flambeau.empty((self._layout.size, sum(sizes)), dtype=dtype)
-        work = self._layout.group._allgather_base(received, sent, _ALL_GATHER)
-        return parameters, sizes, received, work
+        received = self._gathers.allocate([self._layout.size * sum(sizes)], dtype=dtype, device=_CPU)
+        work = self._gathers(received, sent, self._layout.group, async_op=True)
+        return parameters, sizes, received.view(self._layout.size, -1), work
 
     def finish(self) -> None:
         """Wait, and give the parameters their wholes."""
         started, self._started = self._started, []
         while started:
             parameters, sizes, received, work = started.pop(0)
-            work.wait()
+            _wait(work)
             for parameter, parts in zip(parameters, received.split(sizes, 1), strict=True):
                 parameter.fill(parts, self._layout, received.dtype)
 
     def drop(self) -> None:
         """Wait, and forget what has come."""
         for *_, work in self._started:
-            work.wait()
+            _wait(work)
         self._started = []
 
 
@@ -95,6 +142,8 @@ class Reduction:
         layout: the processes.
         dtype: in which gradients are added.
         scale: what they are multiplied with.
+        reduces: the collective.
+        group: the processes among which it runs.
     """
 
     def __init__(
@@ -104,21 +153,25 @@ class Reduction:
         layout: Layout,
         dtype: flambeau.dtype,
         scale: Scale,
+        reduces: ReduceScatter,
+        group: ProcessGroup,
     ) -> None:
         self._parameters, self._layout, self._scale = parameters, layout, scale
         self._sizes = [parameter.chunk(layout) for parameter in parameters]
-        rows = flambeau.empty((layout.size, sum(self._sizes)), dtype=dtype)
+        size = sum(self._sizes)
+        flat = reduces.allocate([layout.size * size], dtype=dtype, device=_CPU)
+        rows = flat.view(layout.size, size)
         for i, room in enumerate(rows.split(self._sizes, 1)):
             parameters[i].write_parts(grads[i], room)
             grads[i] = None  # the memory is free before that of the next one is needed
         if scale.before != 1.0:
             rows.mul_(scale.before)
-        self._reduced = flambeau.empty(sum(self._sizes), dtype=dtype)
-        self._work = layout.group._reduce_scatter_base(self._reduced, rows, _REDUCE_SCATTER)
+        self._reduced = reduces.allocate([size], dtype=dtype, device=_CPU)
+        self._work = reduces(self._reduced, flat, group, ReduceOp.SUM, async_op=True)
 
     def wait(self) -> Tensor:
         """Return this process's part of the sum, which is not divided yet."""
-        self._work.wait()
+        _wait(self._work)
         return self._reduced
 
     def finish(
