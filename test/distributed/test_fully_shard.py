@@ -132,6 +132,129 @@ dist.destroy_process_group()
 )
 
 
+DIVIDED = (
+    MODELS
+    + """
+if fw.__name__ == "torch":
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+else:
+    from flambeau.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+class Wide(nn.Module):
+    def __init__(self, width=6, inner=10):
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(width, inner), nn.Linear(inner, width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        return self.norm(x + self.down(self.up(x).relu()))
+
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(Wide(), Wide(), Wide())
+
+    def forward(self, x):
+        return self.blocks(x).square().mean()
+
+plan = {"blocks.*.up": ColwiseParallel(), "blocks.*.down": RowwiseParallel()}
+
+def made():
+    model = Deep()
+    with fw.no_grad():
+        for i, p in enumerate(model.parameters()):
+            p.copy_(numbers(p.shape)[i % 4])
+    return model
+
+rows = numbers((8, 6))
+mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+model = made()
+twin = parallelize_module(copy.deepcopy(model), mesh["tp"], plan)
+divide(twin, mesh=mesh["dp"])
+facts = [[n, str(p.placements), list(p.to_local().shape)] for n, p in twin.named_parameters()]
+mine = mesh.get_local_rank("dp")
+optimizers = [fw.optim.AdamW(m.parameters(), 0.01, eps=1e-3, foreach=False) for m in (model, twin)]
+losses = []
+for step, x in enumerate(rows):
+    last = step != 1
+    twin.set_requires_gradient_sync(last)
+    model(x).backward()
+    loss = twin(x.chunk(2)[mine])
+    loss.backward()
+    losses.append(loss.item())
+    if last:
+        assert all(p.grad.placements == p.placements for p in twin.parameters())
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+distance = farthest(model, twin)
+"""
+)
+
+MORE = (
+    DIVIDED
+    + """
+assert distance < 1e-5, distance
+norms = []
+for m, x in ((model, rows[0]), (twin, rows[0].chunk(2)[mine])):
+    m(x).backward()
+    norms.append(nn.utils.clip_grad_norm_(m.parameters(), 0.2).item())  # of parameters on two meshes
+    optimizer = fw.optim.AdamW(m.parameters(), 0.01, eps=1e-3, foreach=True)
+    optimizer.step()
+    optimizer.zero_grad()
+assert abs(norms[0] - norms[1]) < 1e-5 and norms[0] > 0.2 and farthest(model, twin) < 1e-5
+
+# state dicts and checkpoints
+import flambeau.distributed.checkpoint as files
+
+place = str(folder / "checkpoint")
+files.save({"model": twin.state_dict()}, checkpoint_id=place)
+alone = made()
+state = {"model": alone.state_dict()}
+files.load(state, checkpoint_id=place)
+assert farthest(alone, twin) == 0
+other = divide(parallelize_module(made(), mesh["tp"], plan), mesh=mesh["dp"])
+state = {"model": other.state_dict()}
+files.load(state, checkpoint_id=place)
+other.load_state_dict(state["model"])
+assert farthest(alone, other) == 0
+other = divide(parallelize_module(made(), mesh["tp"], plan), mesh=mesh["dp"])
+other.load_state_dict(alone.state_dict())
+assert farthest(alone, other) == 0
+
+# memory comes and goes; half precision
+half = MixedPrecisionPolicy(param_dtype=fw.bfloat16, reduce_dtype=fw.float32)
+other = divide(parallelize_module(made(), mesh["tp"], plan), mesh=mesh["dp"], mp_policy=half)
+other(rows[0].chunk(2)[mine]).backward()
+block = other.blocks[1]
+block.unshard()
+weight = block.up.weight
+assert weight.dtype == fw.bfloat16 and weight.device_mesh == mesh["tp"] and weight.placements == (Shard(0),)
+block.reshard()
+assert raised(lambda: weight + 1)[0] == "RuntimeError"
+assert block.up.weight.grad.dtype == fw.float32
+
+# copies, parts, and tensor parallelism
+cube = dist.init_device_mesh("cpu", (2, 1, 2), mesh_dim_names=("copies", "parts", "tp"))
+model = made()
+twin = divide(parallelize_module(copy.deepcopy(model), cube["tp"], plan), mesh=cube["copies", "parts"])
+assert str(twin.blocks[0].up.weight.placements).startswith("(Replicate(), _StridedShard(dim=0, sf=2), Shard")
+model(rows[0]).backward()
+twin(rows[0].chunk(2)[cube.get_local_rank("copies")]).backward()
+for p, q in zip(model.parameters(), twin.parameters()):
+    assert (p.grad - whole(q.grad)).abs().max() < 1e-6
+
+wrong = [(mesh["tp"], mesh["tp"]), (mesh["tp"], dist.init_device_mesh("cpu", (4,))),
+         (cube["tp"], mesh["dp"]), (mesh["tp"], mesh)]
+for outer, inner in wrong:
+    error = raised(fully_shard, parallelize_module(made(), outer, plan), mesh=inner)
+    assert error[0] == "RuntimeError" and "got a DTensor on" in error[1], error
+error = raised(divide, parallelize_module(made(), mesh["tp"], plan), mesh=mesh["dp"], reshard_after_forward=1)
+assert error is None  # one process each: the whole is kept
+put([losses, facts, distance])
+dist.destroy_process_group()
+"""
+)
+
 ORACLE = (
     MODELS
     + """
@@ -262,3 +385,12 @@ def test_each_process_has_half_of_the_memory():
         assert forward < 48 + 4
         assert kept[0] == pytest.approx(48, abs=0.5)  # backward frees what forward kept
         assert kept[1] > 72 + 20 and kept[2] > 48 + 47
+
+
+def test_parameters_of_tensor_parallelism():
+    end = "put([losses, facts, distance])\ndist.destroy_process_group()\nos._exit(0)\n"
+    pairs = zip(run(4, MORE, seconds=120), run(4, DIVIDED + end, "torch", seconds=120), strict=True)
+    for ours, theirs in pairs:
+        assert ours[0] == pytest.approx(theirs[0], rel=2e-5)
+        assert ours[1] == theirs[1]
+        assert max(ours[2], theirs[2]) < 1e-5

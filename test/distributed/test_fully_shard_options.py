@@ -255,7 +255,7 @@ refused("ValueError", "doesn't support scalar parameters", fully_shard, Scalar()
 error = raised(fully_shard, with_weight(fw.ones(2, 3).t()))
 assert error[0] == "NotImplementedError" and "weight" in error[1] and "non-contiguous" in error[1], error
 divided = with_weight(distribute_tensor(fw.ones(3, 2), mesh, [Shard(0)]))
-refused("NotImplementedError", "got a DTensor as weight", fully_shard, divided)
+refused("RuntimeError", "got a DTensor on DeviceMesh", fully_shard, divided)
 refused("ValueError", "got a lazy one", fully_shard, nn.LazyLinear(2))
 for wrong in (3, 0):
     text = "should be a factor of 1"

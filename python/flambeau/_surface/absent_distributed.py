@@ -278,7 +278,7 @@ distributed.tensor._utils
 distributed._tensor.experimental
   from implicit_replication=distributed.tensor.experimental local_map=distributed.tensor.experimental
 distributed.tensor._unbuilt
-  class MaskBuffer _StridedShard
+  class MaskBuffer
   def fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast mesh_scatter pad_tensor
       shard_dim_alltoall unpad_tensor
 distributed.utils

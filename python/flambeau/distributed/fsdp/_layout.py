@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from flambeau.distributed._init import new_group
 from flambeau.distributed._process_group import ProcessGroup
 from flambeau.distributed.device_mesh import DeviceMesh
-from flambeau.distributed.tensor._placements import Placement, Replicate, Shard
+from flambeau.distributed.tensor._placements import Placement, Replicate, Shard, _StridedShard
+from flambeau.distributed.tensor._spec import DTensorSpec
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,31 @@ class Layout:
     def part(self, size: int) -> tuple[int, int]:
         """Return the size and the begin of this process's part of a dimension."""
         return Shard.local_shard_size_and_offset(size, self.size, self.rank)
+
+
+def joined(layout: Layout, outer: DTensorSpec, dim: int) -> tuple[DeviceMesh, tuple[Placement, ...]]:
+    """Return mesh and placements of a tensor that `outer` divides first, and a layout then along `dim`.
+
+    Raises: RuntimeError if the two meshes are no different dimensions of one mesh with names.
+    """
+    inside, outside = layout.mesh, outer.mesh
+    names = (*(inside.mesh_dim_names or ()), *(outside.mesh_dim_names or ()))
+    root = inside._root
+    known = root.mesh_dim_names or ()
+    is_one = root == outside._root and len(names) == inside.ndim + outside.ndim == len(set(names))
+    if not is_one or not set(names) <= set(known):
+        raise RuntimeError(
+            "fully_shard: expected parameters that are divided along other dimensions of the mesh's parent, "
+            f"or plain ones, got a DTensor on {outside} and the mesh {inside}; sharded modules inside a "
+            "module come before it"
+        )
+    divided = [outside.size(i) for i, p in enumerate(outer.placements) if p == Shard(dim)]
+    own: list[Placement] = list(layout.placements(dim))
+    if divided:
+        own[-1] = _StridedShard(dim, split_factor=math.prod(divided))
+    placed = dict(zip(names, (*own, *outer.placements), strict=True))
+    order = tuple(name for name in known if name in placed)
+    return root[order], tuple(placed[name] for name in order)
 
 
 def layout_of(mesh: Any) -> Layout:

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
-from flambeau.distributed.fsdp._layout import Layout
+from flambeau.distributed.fsdp._layout import Layout, joined
 from flambeau.distributed.tensor import DTensor, Shard
 from flambeau.distributed.tensor._spec import DTensorSpec, TensorMeta
 from flambeau.nn.modules.module import Module
@@ -40,20 +40,23 @@ class ShardedParameter:
         self.resharded: Tensor | None = None  # the part in a smaller layout, between forward and backward
         self.accumulated: Tensor | None = None  # gradient of the whole that has not been reduced
         self._memory: Tensor | None = None
-        self.adopt(parameter.shape, parameter.dtype)
+        # A parameter that is divided already: the module gets it so, and only its part is divided here.
+        self.outer = parameter._spec if isinstance(parameter, DTensor) else None
+        local = parameter._local_tensor if isinstance(parameter, DTensor) else parameter.detach()
+        self.shape, self.dtype = tuple(local.shape), local.dtype
         size, begin = layout.part(self.shape[dim])
-        part = parameter.detach().narrow(dim, begin, size).clone(memory_format=flambeau.contiguous_format)
+        part = local.narrow(dim, begin, size).clone(memory_format=flambeau.contiguous_format)
         self.sharded: Tensor = self._distributed(part, layout, parameter.requires_grad)
         self.install(self.sharded)
 
-    def adopt(self, shape: Any, dtype: flambeau.dtype) -> None:
-        """Take shape and dtype of the whole from a parameter."""
-        self.shape, self.dtype = tuple(shape), dtype
-
     def _distributed(self, part: Tensor, layout: Layout, requires_grad: bool) -> Tensor:
-        strides = tuple(flambeau.empty(self.shape, device="meta").stride())
-        meta = TensorMeta(self.shape, strides, part.dtype)
-        spec = DTensorSpec(layout.mesh, layout.placements(self.dim), meta)
+        if self.outer is None:
+            mesh, placements, shape = layout.mesh, layout.placements(self.dim), self.shape
+        else:
+            mesh, placements = joined(layout, self.outer, self.dim)
+            shape = self.outer.shape
+        strides = tuple(flambeau.empty(shape, device="meta").stride())
+        spec = DTensorSpec(mesh, placements, TensorMeta(shape, strides, part.dtype))
         return Parameter(DTensor(part, spec), requires_grad)
 
     # --- what the module has ---------------------------------------------------------------------------
@@ -79,18 +82,14 @@ class ShardedParameter:
         found: Any = self.installed
         if found is self.sharded and found.dtype == self.dtype:
             return
-        placed = self.layout.placements(self.dim)
-        fits = isinstance(found, DTensor) and (found.device_mesh, found.placements) == (
-            self.layout.mesh,
-            placed,
-        )
-        if not fits or tuple(found.shape) != self.shape:
+        known: Any = self.sharded
+        expected = (known.device_mesh, known.placements, known.shape)
+        if not isinstance(found, DTensor) or (found.device_mesh, found.placements, found.shape) != expected:
             raise RuntimeError(
-                f"fully_shard: expected a DTensor of shape {self.shape} with {placed} as parameter "
-                f"{self.name}, got {type(found).__name__} of shape {tuple(found.shape)}"
+                f"fully_shard: expected a DTensor of shape {tuple(known.shape)} with {known.placements} as "
+                f"parameter {self.name}, got {type(found).__name__} of shape {tuple(found.shape)}"
             )
-        self.sharded = found
-        self.adopt(found.shape, found.dtype)
+        self.sharded, self.dtype = found, found.dtype
         self.whole = self._memory = None
         for module, name in self.places:
             module._parameters[name] = found
@@ -138,6 +137,9 @@ class ShardedParameter:
         if self.whole is None or self.whole.dtype != dtype or self._memory is None:
             memory = flambeau.empty(self._elements(), dtype=dtype)
             whole = memory[: math.prod(self.shape)].view(self.shape)
+            if self.outer is not None:
+                meta = TensorMeta(self.outer.shape, self.outer.tensor_meta.stride, dtype)
+                whole = DTensor(whole, DTensorSpec(self.outer.mesh, self.outer.placements, meta))
             self.whole = Parameter(whole, self.sharded.requires_grad)
             # `data` has another version counter: graphs that saved the whole don't see it filled again.
             self._memory = memory.data
@@ -162,10 +164,11 @@ class ShardedParameter:
 
     def keep_part(self) -> Tensor:
         """Return this process's part of the whole in the smaller layout, as a parameter."""
-        assert self.whole is not None and self.smaller is not None
+        assert self._memory is not None and self.smaller is not None
         layout = self.smaller
         size, begin = layout.part(self.shape[self.dim])
-        part = self.whole.detach().narrow(self.dim, begin, size).clone()
+        whole = self._memory[: math.prod(self.shape)].view(self.shape)
+        part = whole.narrow(self.dim, begin, size).clone()
         self.resharded = self._distributed(part, layout, self.sharded.requires_grad)
         return self.resharded
 
@@ -173,7 +176,7 @@ class ShardedParameter:
 
     def take_grad(self) -> Tensor | None:
         """Return the gradient of the whole, and forget it."""
-        grad = None if self.whole is None else self.whole.grad
+        grad = self._local_grad()
         if self.whole is not None:
             self.whole.grad = None
         if self.accumulated is None:
@@ -181,11 +184,21 @@ class ShardedParameter:
         total, self.accumulated = self.accumulated, None
         return total if grad is None else total.add_(grad)
 
+    def _local_grad(self) -> Tensor | None:
+        """Return the gradient of the whole; of a divided one, this process's part."""
+        grad: Any = None if self.whole is None else self.whole.grad
+        if grad is None or self.outer is None:
+            return grad
+        moved: Tensor = grad.redistribute(placements=self.outer.placements)._local_tensor
+        return moved
+
     def keep_grad(self, dtype: flambeau.dtype) -> None:
         """Keep the gradient of the whole, in the dtype of the reduction, for a later pass."""
         if self.whole is None or self.whole.grad is None or self.whole.grad.dtype == dtype:
             return
-        grad, self.whole.grad = self.whole.grad, None
+        grad = self._local_grad()
+        self.whole.grad = None
+        assert grad is not None
         self.accumulated = grad.to(dtype) if self.accumulated is None else self.accumulated.add_(grad)
 
     def drop_grad(self) -> None:

@@ -11,7 +11,7 @@ from flambeau.distributed._groups import get_world_size, is_initialized
 from flambeau.distributed._init import init_process_group
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
 from flambeau.distributed.fsdp._group import ParameterGroup
-from flambeau.distributed.fsdp._layout import Layout, layout_of, smaller
+from flambeau.distributed.fsdp._layout import Layout, joined, layout_of, smaller
 from flambeau.distributed.fsdp._module import FSDPModule
 from flambeau.distributed.fsdp._parameter import Place, ShardedParameter
 from flambeau.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
@@ -58,7 +58,8 @@ def fully_shard(
         dp_mesh_dims: not supported; None.
     Returns: `module`.
     Raises: ValueError for a wrong mesh or option, or a parameter without dimensions; AssertionError if it was
-        applied before; NotImplementedError for parameters that are not contiguous, or a `DTensor`.
+        applied before; NotImplementedError for parameters that are not contiguous; RuntimeError for a
+        `DTensor` that is not on other dimensions of the parent of `mesh`.
     Source: Zhao et al. 2023, "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel"; Rajbhandari
         et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models".
     See also: distributed.tensor.DTensor, nn.parallel.DistributedDataParallel
@@ -86,6 +87,11 @@ def fully_shard(
     for parameter, where in places.items():
         _check_parameter(where[0][1], parameter)
     dims = {parameter: _dim_of(parameter, shard_placement_fn, layout) for parameter in places}
+    if smaller_layout is not None and any(isinstance(parameter, DTensor) for parameter in places):
+        raise ValueError(
+            "fully_shard: expected a bool as reshard_after_forward for parameters that are DTensors already, "
+            f"got {reshard_after_forward}"
+        )
     state = ModuleState(modules, mp_policy)
     if places:
         parameters = [
@@ -178,11 +184,6 @@ def _inner(module: Module, roots: Sequence[Module], seen: set[Module]) -> Iterat
 
 
 def _check_parameter(name: str, parameter: Any) -> None:
-    if isinstance(parameter, DTensor):
-        raise NotImplementedError(
-            f"fully_shard: expected plain parameters, got a DTensor as {name}; apply fully_shard to layers "
-            "before the module around them, and not beside tensor parallelism"
-        )
     if isinstance(parameter, flambeau.nn.parameter.UninitializedParameter):
         raise ValueError(f"fully_shard: expected initialized parameters, got a lazy one as {name}")
     if not parameter.is_contiguous():
@@ -218,7 +219,11 @@ def _dim_of(parameter: Any, choose: Callable[[Any], Any] | None, layout: Layout)
             f"the parameter of shape {tuple(parameter.shape)}, got {dim}"
         )
     dim %= parameter.dim()
-    if dim and parameter.size(dim) % layout.size:
+    size = parameter.size(dim)
+    if isinstance(parameter, DTensor):
+        joined(layout, parameter._spec, dim)  # whether that is possible
+        size = parameter._local_tensor.size(dim)
+    if dim and size % layout.size:
         raise NotImplementedError(
             "fully_shard: FSDP does not support uneven sharding on dim "
             f"{dim}: expected a size that {layout.size} divides, got {tuple(parameter.shape)}"

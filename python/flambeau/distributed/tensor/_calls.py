@@ -28,6 +28,7 @@ class Call:
         names = [parameter.name for parameter in schema.parameters]
         self.values = {**schema.defaults, **dict(zip(names, args, strict=False)), **kwargs}
         self.writes = bool(schema.mutates)
+        self.on_lists = self.writes and not schema.returns
         self.tensors = [leaf for name in names for leaf in self._tensors_of(schema, name)]
         self.mesh = next(t._spec.mesh for t in self.tensors if isinstance(t, kind))
         self.specs = [self._spec_of(t) for t in self.tensors]
@@ -44,8 +45,8 @@ class Call:
         if not isinstance(tensor, Tensor):
             return None
         if isinstance(tensor, self.kind):
-            if tensor._spec.mesh != self.mesh:
-                raise RuntimeError(f"aten.{self.name}: expected tensors of one mesh, got several")
+            if tensor._spec.mesh != self.mesh and not self.on_lists:
+                raise self._several_meshes()
             return tensor._spec
         # Formulas of gradients, which run without recording, make zeros that are equal in all processes.
         if tensor.numel() != 1 and flambeau.is_grad_enabled():
@@ -56,11 +57,14 @@ class Call:
             )
         return DTensorSpec(self.mesh, (Replicate(),) * self.mesh.ndim, _meta_of(tensor))
 
+    def _several_meshes(self) -> RuntimeError:
+        return RuntimeError(f"aten.{self.name}: expected tensors of one mesh, got several")
+
     # --- one tensor for each argument -----------------------------------------------------------------
 
     def run(self) -> Any:
         """Return the result."""
-        if self.writes and not self.func._schema.returns:
+        if self.on_lists:
             return self._run_lists()
         if self.func._schema.returns and not any("Tensor" in kind for kind in self.func._schema.returns):
             positional, named = self._wholes()  # such as item: a number depends on all elements
@@ -189,6 +193,8 @@ class Call:
         ]
         parts: dict[int, Tensor] = {}
         for group in zip(*lists, strict=True):
+            if len({tensor._spec.mesh for tensor in group if isinstance(tensor, self.kind)}) > 1:
+                raise self._several_meshes()
             for tensor in group:
                 if isinstance(tensor, self.kind):
                     parts[id(tensor)] = self._part(tensor, tensor._spec, group[0]._spec.placements)

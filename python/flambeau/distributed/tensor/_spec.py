@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import flambeau
 from flambeau.distributed.device_mesh import DeviceMesh
-from flambeau.distributed.tensor._placements import Placement, Shard
+from flambeau.distributed.tensor._placements import Placement, Shard, in_order
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,13 @@ def coordinate(mesh: DeviceMesh) -> tuple[int, ...]:
 
 
 def sizes_above(spec: DTensorSpec, mesh_dim: int, dim: int) -> int:
-    """Return the size that a dimension of the mesh divides: what earlier dimensions leave of it."""
+    """Return the size that a dimension of the mesh divides: what the dimensions before it leave."""
     size = spec.shape[dim]
-    for earlier in range(mesh_dim):
-        if spec.placements[earlier] == Shard(dim):
+    for earlier in in_order(spec.placements):
+        placement = spec.placements[earlier]
+        if earlier == mesh_dim:
+            break
+        if isinstance(placement, Shard) and placement.dim == dim:
             size = part(spec.mesh, earlier, size)[0]
     return size
 
@@ -64,7 +67,8 @@ def part(mesh: DeviceMesh, mesh_dim: int, size: int) -> tuple[int, int]:
 def local_shape(mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...]) -> list[int]:
     """Return the shape of this process's part of a tensor."""
     sizes = list(shape)
-    for mesh_dim, placement in enumerate(placements):
+    for mesh_dim in in_order(placements):
+        placement = placements[mesh_dim]
         if isinstance(placement, Shard):
             sizes[placement.dim] = part(mesh, mesh_dim, sizes[placement.dim])[0]
     return sizes
