@@ -1,5 +1,8 @@
 """fully_shard: collectives, parts and wholes, state dicts, devices, dtypes; misuse."""
 
+import re
+from pathlib import Path
+
 from distributed.ranks import run
 from distributed.sharded_models import MODELS
 
@@ -332,3 +335,22 @@ def test_options():
 
 def test_misuse():
     run(1, MISUSE)
+
+
+def test_the_example_of_the_page_runs():
+    page = Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
+    section = page.read_text().partition("## Parameters in parts\n")[2].partition("\n## ")[0]
+    (example,) = re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    model = "import flambeau\nmodel = GPT()\n"
+    end = """
+x = tokens[0].chunk(size)[rank]
+first = model(x).item()
+for _ in range(3):
+    model(x).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+put([first, model(x).item(), str(model.norm.weight.dtype)])
+dist.destroy_process_group()
+"""
+    for first, last, dtype in run(2, MODELS + model + example + end):
+        assert last < first - 0.01 and dtype == "flambeau.bfloat16"
