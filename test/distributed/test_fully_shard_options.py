@@ -220,7 +220,7 @@ dist.destroy_process_group()
 
 MISUSE = """
 import copy, pickle
-from flambeau.distributed.fsdp import fully_shard
+from flambeau.distributed.fsdp import fully_shard, share_comm_ctx
 from flambeau.distributed.tensor import Shard, distribute_tensor
 nn = fw.nn
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -290,6 +290,9 @@ with fw.device("meta"):
     lazy = fully_shard(nn.Linear(2, 2))
 error = raised(lazy, fw.ones(2))
 assert "materialized from meta" in error[1] and type(lazy.weight).__name__ == "DTensor"
+share_comm_ctx([lazy, lazy])  # before the parameters have memory
+lazy.set_is_last_backward(True)
+lazy.set_reduce_scatter_max_input_buffers(2)
 lazy.to_empty(device="cpu").load_state_dict({"weight": fw.ones(2, 2), "bias": fw.ones(2)})
 assert (lazy(fw.ones(2)) == 3).all()
 mixed = nn.Linear(2, 2)

@@ -106,7 +106,7 @@ class FSDPModule:
         Args:
             is_last_backward: whether the pass waits for all reductions at its end.
         """
-        _state(self).begin().is_last_backward = is_last_backward
+        _state(self).root.is_last_backward = is_last_backward
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
         """Say whether backward reduces gradients; otherwise each process accumulates its own.
@@ -225,7 +225,7 @@ class FSDPModule:
             raise ValueError(
                 f"set_reduce_scatter_max_input_buffers: expected at least 1, got {max_input_buffers}"
             )
-        _state(self).begin().reductions.limit = max_input_buffers
+        _state(self).root.reductions.limit = max_input_buffers
 
     def set_all_reduce_hook(self, hook: Callable[[Tensor], None], *, stream: Any = None) -> None:
         """Call a function with each reduced gradient, which it may change in place.
@@ -389,6 +389,6 @@ def share_comm_ctx(modules: Sequence[FSDPModule]) -> None:
         >>> dist.destroy_process_group()
     """
     _groups_of("share_comm_ctx", modules)
-    iterations = [_state(module).begin() for module in modules]
-    for iteration in iterations:
-        iteration.reductions = iterations[0].reductions
+    roots = [_state(module).root for module in modules]
+    for root in roots:
+        root.reductions = roots[0].reductions

@@ -31,8 +31,6 @@ class Iteration:
     def __init__(self, states: list[ModuleState]) -> None:
         self.states = states
         self.groups = list(dict.fromkeys(s.group for s in states if s.group is not None))
-        self.reductions = Reductions()
-        self.is_last_backward = True
         self.watched: list[ParameterGroup] = []  # in the order of forward; backward reverses it
         self._forward: list[ParameterGroup] = []
         self._following: dict[ParameterGroup, ParameterGroup] = {}  # from the last forward pass
@@ -42,6 +40,11 @@ class Iteration:
     def is_in_backward(self) -> bool:
         """Whether a backward pass over the modules runs in this thread."""
         return self._pass != 0 and _C._outermost_pass() == self._pass
+
+    @property
+    def reductions(self) -> Reductions:
+        """The reductions that run."""
+        return self.states[0].reductions
 
     # --- forward ---------------------------------------------------------------------------------------
 
@@ -108,7 +111,7 @@ class Iteration:
         for state in self.states:
             state.waiting.clear()
         self.watched.clear()
-        if self.is_last_backward:
+        if self.states[0].is_last_backward:
             self.reductions.finish()
 
     def reset(self) -> None:
@@ -138,6 +141,8 @@ class ModuleState:
         self.group: ParameterGroup | None = None
         self.iteration: Iteration | None = None
         self.is_root = False
+        # What holds for all modules under a root counts in the root's state.
+        self.is_last_backward, self.reductions = True, Reductions()
         self.waiting: set[Module] = set()  # of several modules, those that have still to run
         self.forward_prefetch: list[ParameterGroup] | None = None
         self.backward_prefetch: list[ParameterGroup] | None = None
@@ -147,6 +152,11 @@ class ModuleState:
             module.register_forward_hook(self.after_forward, always_call=True)
 
     # --- the root --------------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> ModuleState:
+        """The state of the root, as far as it is known."""
+        return self if self.iteration is None else self.iteration.states[0]
 
     def begin(self) -> Iteration:
         """Return the iteration; the first module that runs becomes the root of those inside it."""
