@@ -135,6 +135,8 @@ for m, x, optimizer in zip((model, other), tokens, optimizers):
 fw.save(model.state_dict(), folder / f"state-{rank}")
 other.load_state_dict(fw.load(folder / f"state-{rank}"))
 assert farthest(model, other) == 0
+copied = copy.deepcopy(mesh)
+assert copied == mesh and copied.get_group() is mesh.get_group()
 fresh, other = GPT(), divide(GPT(), mesh=mesh)
 place = str(folder / "checkpoint")
 files.save({"model": model.state_dict(), "optimizer": optimizers[0].state_dict()}, checkpoint_id=place)

@@ -313,7 +313,14 @@ class DeviceMesh:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Find the groups by their names; in another job, the mesh has none."""
         vars(self).update(state)
-        self._groups = [world.groups.get(name) for name in state["_groups"]]
+        ranks = set(self.mesh.flatten().tolist())
+        found = [world.groups.get(name) for name in state["_groups"]]
+        self._groups = [
+            group
+            if group is not None and group.size() == size and ranks.issuperset(group.global_ranks)
+            else None
+            for group, size in zip(found, self.shape, strict=True)
+        ]
 
     def _facts(self) -> tuple[Any, ...]:
         return self.device_type, self.shape, tuple(self.mesh.flatten().tolist()), self.mesh_dim_names
