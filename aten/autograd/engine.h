@@ -25,6 +25,14 @@ std::vector<Tensor> grad(TensorList outputs, TensorList grads, TensorList inputs
 Gradients run_backward(ArrayRef<Edge> roots, Gradients&& root_grads, ArrayRef<Edge> captures,
                        bool accumulate, const BackwardOptions& options);
 
+// Runs after a pass.
+struct PassHook : RefCounted {
+  virtual void call() = 0;
+};
+// Calls the hook once, when the outermost pass that this thread is in has ended without an error.
+// Fails outside of a pass.
+void add_pass_hook(intrusive_ptr<PassHook> hook);
+
 // While hooks and custom functions run: restores the dispatch keys that the engine excludes.
 class UserCodeScope {
  public:
@@ -43,6 +51,8 @@ class UserCodeScope {
 Node* current_node();
 // A number for the pass that this thread is in; 0 outside of one.
 uint64_t current_pass();
+// That of the outermost pass, which differs where a node of it has started another.
+uint64_t outermost_pass();
 // Whether that pass computes a gradient for `node`.
 bool current_pass_reaches(Node& node);
 // Whether it computes some gradients only: `grad`, or backward with inputs.

@@ -22,7 +22,15 @@ thread_local constinit GraphTask* current_task = nullptr;
 }  // namespace
 
 uint64_t current_pass() { return current_task ? current_task->id() : 0; }
+uint64_t outermost_pass() { return current_task ? current_task->outermost().id() : 0; }
 bool current_pass_reaches(Node& node) { return current_task && current_task->wants(node); }
+
+void add_pass_hook(intrusive_ptr<PassHook> hook) {
+  check(current_task,
+        "queue_callback: Final callbacks can only be installed during backward pass: ",
+        "expected a call within a backward pass, got one outside of it");
+  current_task->outermost().add_hook(std::move(hook));
+}
 
 bool current_pass_keeps_graph() { return !current_task || current_task->keeps_graph(); }
 bool current_pass_is_filtered() { return current_task && current_task->is_filtered(); }
@@ -309,12 +317,28 @@ void GraphTask::evaluate(uint32_t index) {
   send(node, std::move(out));
 }
 
+GraphTask& GraphTask::outermost() {
+  GraphTask* task = this;
+  while (task->outer_) task = task->outer_;
+  return *task;
+}
+
+void GraphTask::run_hooks() {
+  // The list grows if a hook adds others.
+  for (size_t i = 0; i < hooks_.size(); ++i) {
+    const UserCodeScope scope;
+    const intrusive_ptr<PassHook> hook = hooks_[i];
+    hook->call();
+  }
+}
+
 void GraphTask::run(ArrayRef<Edge> roots, Gradients&& grads) {
   struct Current {
     GraphTask* outer;
     explicit Current(GraphTask* task) : outer(std::exchange(current_task, task)) {}
     ~Current() { current_task = outer; }
   } current(this);
+  outer_ = current.outer;
   discover(roots);
   if (filtered_) restrict_to_targets();
   for (uint32_t i = 0; i < roots.size(); ++i) {
@@ -337,6 +361,7 @@ void GraphTask::run(ArrayRef<Edge> roots, Gradients&& grads) {
     ready_.pop_back();
     evaluate(index);
   }
+  run_hooks();
 }
 
 }  // namespace flambeau::autograd

@@ -26,6 +26,9 @@ class GraphTask {
   uint64_t id() const { return id_; }
   bool is_filtered() const { return filtered_; }
   bool keeps_graph() const { return options_.retain_graph; }
+  // The pass that this one is in, directly or not.
+  GraphTask& outermost();
+  void add_hook(intrusive_ptr<PassHook> hook) { hooks_.push_back(std::move(hook)); }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -60,6 +63,7 @@ class GraphTask {
                       Tensor& grad) const;
   void run_tensor_hooks(Node& node, Gradients& grads);
   void capture(const State& state, const Gradients& grads);
+  void run_hooks();
 
   const uint64_t id_;
   BackwardOptions options_;
@@ -71,6 +75,8 @@ class GraphTask {
   std::vector<Edge> targets_;
   std::vector<Capture> captures_;
   Gradients captured_;
+  std::vector<intrusive_ptr<PassHook>> hooks_;
+  GraphTask* outer_ = nullptr;  // the pass whose node started this one
   bool filtered_ = false;
   bool accumulate_ = true;
 };

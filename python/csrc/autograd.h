@@ -1,6 +1,7 @@
 #pragma once
 // The binding of autograd: methods of Tensor (autograd_methods, autograd_getset in tensor_type.h)
 // and functions of the module.
+#include "aten/autograd/engine.h"
 #include "aten/autograd/hooks.h"
 #include "aten/autograd/node.h"
 #include "python/csrc/tensor_type.h"
@@ -32,6 +33,7 @@ class Held {
 Ref carried(PyObject* owned);
 intrusive_ptr<autograd::TensorHook> make_tensor_hook(PyObject* function);
 intrusive_ptr<autograd::AccumulateHook> make_accumulate_hook(PyObject* function);
+intrusive_ptr<autograd::PassHook> make_pass_hook(PyObject* function);
 intrusive_ptr<autograd::NodePreHook> make_pre_hook(PyObject* function);
 intrusive_ptr<autograd::NodePostHook> make_post_hook(PyObject* function);
 // The function of a hook (borrowed); null if it is none of Python's.

@@ -89,6 +89,15 @@ struct PythonAccumulateHook final : autograd::AccumulateHook {
   Held function;
 };
 
+struct PythonPassHook final : autograd::PassHook {
+  explicit PythonPassHook(PyObject* f) : function(f) {}
+  void call() override {
+    const WithGil gil;
+    carried(PyObject_CallNoArgs(function.get()));
+  }
+  Held function;
+};
+
 struct PythonPreHook final : autograd::NodePreHook {
   explicit PythonPreHook(PyObject* f) : function(f) {}
   void call(Gradients& grads) override {
@@ -117,6 +126,9 @@ struct PythonPostHook final : autograd::NodePostHook {
 
 intrusive_ptr<autograd::TensorHook> make_tensor_hook(PyObject* function) {
   return make_intrusive<PythonTensorHook>(function);
+}
+intrusive_ptr<autograd::PassHook> make_pass_hook(PyObject* function) {
+  return make_intrusive<PythonPassHook>(function);
 }
 intrusive_ptr<autograd::AccumulateHook> make_accumulate_hook(PyObject* function) {
   return make_intrusive<PythonAccumulateHook>(function);

@@ -104,6 +104,9 @@ PyObject* grad_of_edges(PyObject*, PyObject* args) {
 PyObject* current_pass(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(autograd::current_pass());
 }
+PyObject* outermost_pass(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(autograd::outermost_pass());
+}
 PyObject* pass_reaches(PyObject*, PyObject* node) {
   return guarded([&] {
     check_type(PyObject_TypeCheck(node, node_type), "_pass_reaches: expected a Node, got ",
@@ -114,6 +117,31 @@ PyObject* pass_reaches(PyObject*, PyObject* node) {
 
 PyObject* pass_is_filtered(PyObject*, PyObject*) {
   return wrap(autograd::current_pass_is_filtered());
+}
+
+// _at_end_of_pass(function): calls it when the outermost pass of this thread has ended.
+PyObject* at_end_of_pass(PyObject*, PyObject* function) {
+  return guarded([&] {
+    check_type(PyCallable_Check(function), "queue_callback: expected a callable, got ",
+               Py_TYPE(function)->tp_name);
+    autograd::add_pass_hook(make_pass_hook(function));
+    return wrap_none();
+  });
+}
+
+// _run_accumulate_hooks(tensor): the hooks that backward runs after it has updated .grad.
+PyObject* run_accumulate_hooks(PyObject*, PyObject* o) {
+  return guarded([&] {
+    check_type(is_tensor(o), "_run_accumulate_hooks: expected a Tensor, got ", Py_TYPE(o)->tp_name);
+    const autograd::AutogradMeta* meta = autograd::meta_of(tensor_of(o));
+    if (meta && meta->extras) {
+      const WithoutGil released;
+      const autograd::UserCodeScope scope;
+      for (const auto& entry : meta->extras->accumulate_hooks.entries())
+        entry.hook->call(tensor_of(o));
+    }
+    return wrap_none();
+  });
 }
 
 // _increment_version(tensor): as if an operation had changed its memory.
@@ -242,6 +270,9 @@ PyMethodDef functions[] = {
     {"_autograd_grad", grad, METH_VARARGS, nullptr},
     {"_autograd_edges", grad_of_edges, METH_VARARGS, nullptr},
     {"_current_pass", current_pass, METH_NOARGS, nullptr},
+    {"_outermost_pass", outermost_pass, METH_NOARGS, nullptr},
+    {"_run_accumulate_hooks", run_accumulate_hooks, METH_O, nullptr},
+    {"_at_end_of_pass", at_end_of_pass, METH_O, nullptr},
     {"_pass_reaches", pass_reaches, METH_O, nullptr},
     {"_pass_is_filtered", pass_is_filtered, METH_NOARGS, nullptr},
     {"_increment_version", increment_version, METH_O, nullptr},

@@ -204,6 +204,32 @@ PyObject* storage_users(PyObject*, PyObject* self) {
   return guarded([&] { return PyLong_FromUnsignedLong(tensor_of(self).storage()->use_count()); });
 }
 
+// _free_memory(tensor): the tensor and all views of its storage lose their memory; reads of
+// elements raise an error until _restore_memory.
+PyObject* free_memory(PyObject*, PyObject* self) {
+  return guarded([&] {
+    check_type(is_tensor(self), "_free_memory: expected a Tensor, got ", Py_TYPE(self)->tp_name);
+    tensor_of(self).storage()->resize(0);
+    return wrap_none();
+  });
+}
+
+// _restore_memory(tensor, nbytes): new memory, not initialised, after _free_memory. The version
+// stays, since the caller fills in the same values. `nbytes` is the size that the storage had.
+PyObject* restore_memory(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* self;
+    long long nbytes;
+    if (!PyArg_ParseTuple(args, "O!L", tensor_type, &self, &nbytes)) return nullptr;
+    const Storage& storage = tensor_of(self).storage();
+    check(nbytes >= 0 && storage->nbytes() == 0,
+          "_restore_memory: expected a tensor without memory, got one with ", storage->nbytes(),
+          " bytes");
+    storage->resize(static_cast<size_t>(nbytes));
+    return wrap_none();
+  });
+}
+
 // Each object gets the other's tensor and attributes. Code that holds one of the tensors would
 // get the other object for it afterwards, so nobody may.
 PyObject* swap_tensors(PyObject*, PyObject* args) {
@@ -273,6 +299,8 @@ PyMethodDef functions[] = {
     {"_rebuild", rebuild, METH_VARARGS, nullptr},
     {"_storage_bytes", storage_bytes, METH_O, nullptr},
     {"_storage_users", storage_users, METH_O, nullptr},
+    {"_free_memory", free_memory, METH_O, nullptr},
+    {"_restore_memory", restore_memory, METH_VARARGS, nullptr},
     {"_swap_tensors", swap_tensors, METH_VARARGS, nullptr},
     {"_result_type", result_type_of, METH_VARARGS, nullptr},
     {"_from_array_interface", from_array_interface, METH_O, nullptr},

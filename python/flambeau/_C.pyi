@@ -305,6 +305,7 @@ _EnableTorchFunction: Any
 _TorchFunctionState: Any
 _apply_function: Any
 _as_subclass: Any
+_at_end_of_pass: Any
 _autocast_meta_as_cpu: Any
 _autograd_backward: Any
 _autograd_edges: Any
@@ -322,6 +323,7 @@ _empty_bytes: Any
 _enter_dual_level: Any
 _exit_dual_level: Any
 _fft: Any
+_free_memory: Any
 _from_array_interface: Any
 _from_buffer: Any
 _from_dlpack_capsule: Any
@@ -354,6 +356,7 @@ _make_tracked: Any
 _nn: Any
 _note_privateuse1_module: Any
 _operator_schemas: Any
+_outermost_pass: Any
 _overridable: Any
 _overrides: Any
 _overriding_args: Any
@@ -371,7 +374,9 @@ _rebuild: Any
 _privateuse1_device_count: Callable[[], int]
 _privateuse1_generator: Callable[[int], Any]
 _rename_privateuse1_backend: Any
+_restore_memory: Any
 _result_type: Any
+_run_accumulate_hooks: Any
 _set_privateuse1_fallback: Callable[[int], int]
 _set_anomaly: Any
 _set_default_device: Any

@@ -165,3 +165,55 @@ def test_training_on_parts_equals_training_on_the_whole(size: int):
     for differences, shapes, kind in run(size, TRAINING, seconds=90):
         assert max(differences) < 1e-4 and kind == "DTensor"
         assert shapes[0][1] == 6 and shapes[0][0] <= 4
+
+
+NUMBERS = (
+    PREAMBLE
+    + """
+mesh = dist.init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("a", "b"))
+fw.manual_seed(0)
+
+# A dimension of one element stays divided: one process has it, the others have none.
+row = distribute_tensor(fw.randn(1, 3), mesh, [Replicate(), Shard(0)])
+for same in (row.detach(), fw.zeros_like(row), row * row, row + 1, row.add_(1)):
+    assert same.placements == row.placements, same.placements
+    assert same.to_local().shape == row.to_local().shape
+column = distribute_tensor(fw.randn(4, 1), mesh, [Shard(0), Replicate()])
+summands = DTensor.from_local(fw.ones(2, 2), mesh, [Partial(), Replicate()])
+assert ((summands + 1).full_tensor() == size // 2 + 1).all()
+assert ((summands * 2 - 1).full_tensor() == size - 1).all()
+assert (column + 1).placements == (1 - column).placements == column.placements
+assert fw.allclose((row * column).full_tensor(), row.full_tensor() * column.full_tensor())
+
+# Numbers are those of the whole.
+x = distribute_tensor(fw.arange(6.0), mesh, [Shard(0), Shard(0)])
+assert x.sum().item() == 15 and float(x.amax()) == 5 and bool((x >= 0).all()) and not bool((x > 0).all())
+assert fw.equal(x, x) and not fw.equal(x, x + 1) and fw.allclose(x, x + 1e-9)
+
+# The norm of several tensors takes one reduction per kind of placements.
+whole = [fw.randn(5, 6), fw.randn(1), fw.randn(3, 4, 2), fw.randn(2, 2), fw.randn(7), fw.zeros(0)]
+placed = [[Replicate(), Shard(0)]] * 2 + [[Shard(1), Shard(1)], None, [Shard(0), Replicate()], [Shard(0)] * 2]
+parts = [t if p is None else distribute_tensor(t, mesh, p) for t, p in zip(whole, placed)]
+whole.append(fw.full((2,), float(size // 2)))
+parts.append(DTensor.from_local(fw.ones(1), mesh, [Partial(), Shard(0)]))
+for order in (0.5, 1.0, 2.0, 3.0, float("inf")):
+    total = fw.nn.utils.get_total_norm(parts, order)
+    assert total.placements == (Replicate(), Replicate())
+    alone = fw.nn.utils.get_total_norm([t for t in whole if t.numel()], order)
+    assert fw.allclose(total.full_tensor(), alone, rtol=1e-5), (order, total, alone)
+large = [distribute_tensor(fw.full((4,), 3e4, dtype=fw.float16), mesh, [Shard(0), Replicate()])]
+assert fw.nn.utils.get_total_norm(large).item() == 6e4  # the square of a part overflows float16
+names = []
+for d in range(2):
+    group = mesh.get_group(d)
+    group.allreduce = (lambda *a, f=group.allreduce: (names.append(1), f(*a))[1])
+fw.nn.utils.get_total_norm(parts[:2], 2.0)
+assert len(names) == 1, names
+put(1)
+"""
+)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_single_rows_numbers_and_norms(size: int):
+    run(size, NUMBERS)

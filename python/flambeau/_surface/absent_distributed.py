@@ -163,10 +163,9 @@ distributed.elastic.agent
 distributed.elastic.agent.server
   class ElasticAgent RunResult SimpleElasticAgent Worker WorkerGroup WorkerSpec
   enum WorkerState UNKNOWN INIT HEALTHY UNHEALTHY STOPPED SUCCEEDED FAILED
-distributed.fsdp
-  class CPUOffload CPUOffloadPolicy DataParallelMeshDims FSDPModule FlatParameter FullyShardedDataParallel
-      LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy OffloadPolicy
-      StateDictSettings UnshardHandle
+distributed.fsdp._unbuilt
+  class CPUOffload DataParallelMeshDims FlatParameter FullyShardedDataParallel LocalOptimStateDictConfig
+      LocalStateDictConfig MixedPrecision StateDictSettings
   method FullyShardedDataParallel apply clip_grad_norm_ flatten_sharded_optim_state_dict forward fsdp_modules
       full_optim_state_dict get_state_dict_type no_sync optim_state_dict optim_state_dict_to_load
       register_comm_hook rekey_optim_state_dict scatter_full_optim_state_dict set_state_dict_type
@@ -174,7 +173,6 @@ distributed.fsdp
   enum BackwardPrefetch BACKWARD_PRE BACKWARD_POST
   enum OptimStateKeyType PARAM_NAME PARAM_ID
   enum ShardingStrategy FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD _HYBRID_SHARD_ZERO2
-  def fully_shard register_fsdp_forward_method share_comm_ctx
   from FullOptimStateDictConfig=distributed.checkpoint.state_dict
       FullStateDictConfig=distributed.checkpoint.state_dict
       OptimStateDictConfig=distributed.checkpoint.state_dict
@@ -280,7 +278,7 @@ distributed.tensor._utils
 distributed._tensor.experimental
   from implicit_replication=distributed.tensor.experimental local_map=distributed.tensor.experimental
 distributed.tensor._unbuilt
-  class MaskBuffer _StridedShard
+  class MaskBuffer
   def fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast mesh_scatter pad_tensor
       shard_dim_alltoall unpad_tensor
 distributed.utils

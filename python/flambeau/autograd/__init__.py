@@ -262,6 +262,12 @@ def _batched(
     return tuple(flambeau.zeros_like(x) if g is None else g for g, x in zip(found, wanted, strict=True))
 
 
+class _Engine:
+    """What PyTorch's programs call the engine for."""
+
+    queue_callback = staticmethod(_C._at_end_of_pass)
+
+
 class _VariableMeta(type):
     def __instancecheck__(cls, other: Any) -> bool:
         return isinstance(other, Tensor)
@@ -280,6 +286,8 @@ class Variable(metaclass=_VariableMeta):
         >>> flambeau.autograd.Variable(flambeau.ones(2), requires_grad=True)
         tensor([1., 1.], requires_grad=True)
     """
+
+    _execution_engine = _Engine()
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         """Return a tensor over the same data."""

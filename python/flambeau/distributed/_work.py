@@ -134,6 +134,7 @@ class EngineWork(Work):
         if error := self.exception():
             raise error
         self._complete()
+        _outstanding.forget_ended()
         return True
 
     def _complete(self) -> None:
@@ -187,9 +188,17 @@ class _Outstanding:
     def keep(self, request: Request, buffers: Any) -> None:
         """Keep buffers until a request has ended well; MPI may write to those of a failed one for ever."""
         with self._lock:
-            if self._kept:
-                self._kept = [pair for pair in self._kept if not pair[0].done() or pair[0].error()]
+            self._forget_ended()
             self._kept.append((request, buffers))
+
+    def forget_ended(self) -> None:
+        """Drop the buffers of requests that have ended well."""
+        with self._lock:
+            self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        if self._kept:
+            self._kept = [pair for pair in self._kept if not pair[0].done() or pair[0].error()]
 
 
 class _Completions:

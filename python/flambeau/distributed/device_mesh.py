@@ -10,7 +10,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau._loading.lazy import attributes
 from flambeau._object.subclass import DisableTorchDispatch
-from flambeau.distributed._groups import NON_GROUP_MEMBER, default_group, get_rank, is_initialized
+from flambeau.distributed._groups import NON_GROUP_MEMBER, default_group, get_rank, is_initialized, world
 from flambeau.distributed._init import init_process_group, new_group
 from flambeau.distributed._process_group import ProcessGroup
 
@@ -18,7 +18,7 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 def _ranks_of(mesh: Any) -> Tensor:
-    ranks = mesh.detach().clone() if isinstance(mesh, Tensor) else flambeau.tensor(mesh)
+    ranks = mesh.detach().clone() if isinstance(mesh, Tensor) else flambeau.tensor(mesh, device="cpu")
     if ranks.dtype.is_floating_point or ranks.dtype.is_complex or ranks.dtype is flambeau.bool:
         raise TypeError(f"DeviceMesh: expected integers as ranks, got {ranks.dtype}")
     ranks = ranks.to(flambeau.int32).contiguous()
@@ -299,6 +299,29 @@ class DeviceMesh:
 
     # --- as a value --------------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        names = [None if group is None else group.group_name for group in self._groups]
+        return {
+            "device_type": self.device_type,
+            "mesh": self.mesh,
+            "mesh_dim_names": self.mesh_dim_names,
+            "_root": self._root,
+            "_flattened": self._flattened,
+            "_groups": names,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Find the groups by their names; in another job, the mesh has none."""
+        vars(self).update(state)
+        ranks = set(self.mesh.flatten().tolist())
+        found = [world.groups.get(name) for name in state["_groups"]]
+        self._groups = [
+            group
+            if group is not None and group.size() == size and ranks.issuperset(group.global_ranks)
+            else None
+            for group, size in zip(found, self.shape, strict=True)
+        ]
+
     def _facts(self) -> tuple[Any, ...]:
         return self.device_type, self.shape, tuple(self.mesh.flatten().tolist()), self.mesh_dim_names
 
@@ -346,7 +369,7 @@ def init_device_mesh(
     if not shape or any(not isinstance(size, int) or size < 1 for size in shape):
         raise ValueError(f"init_device_mesh: expected positive sizes, got {mesh_shape}")
     names = _names_of("init_device_mesh", mesh_dim_names, len(shape))
-    ranks = flambeau.arange(math.prod(shape), dtype=flambeau.int32).view(shape)
+    ranks = flambeau.arange(math.prod(shape), dtype=flambeau.int32, device="cpu").view(shape)
     return DeviceMesh(device_type, ranks, mesh_dim_names=names, backend_override=backend_override)
 
 

@@ -29,7 +29,10 @@ def box_of(sizes: tuple[int, ...], placements: Any, mesh_shape: Any, coordinate:
     Raises: ValueError if a placement is neither sharded nor replicated.
     """
     offsets, lengths = [0] * len(sizes), list(sizes)
-    for placement, count, place in zip(placements, mesh_shape, coordinate, strict=True):
+    # A part of a part, `_StridedShard`, comes after the part.
+    order = sorted(range(len(placements)), key=lambda i: hasattr(placements[i], "split_factor"))
+    for i in order:
+        placement, count, place = placements[i], mesh_shape[i], coordinate[i]
         if placement.is_replicate():
             continue
         if not placement.is_shard():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
 from flambeau.distributed.tensor._api import DTensor, distribute_module, distribute_tensor
 from flambeau.distributed.tensor._factories import empty, full, ones, rand, randn, zeros
-from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard, _StridedShard
+from flambeau.distributed.tensor._spec import DTensorSpec, TensorMeta
+from flambeau.serialization import add_safe_globals
 
 __all__ = [
     "DTensor",
@@ -24,3 +26,6 @@ __all__ = [
     "randn",
     "zeros",
 ]
+
+# What files of state dicts consist of: `load` makes these without weights_only=False.
+add_safe_globals([DTensor, DTensorSpec, DeviceMesh, Partial, Replicate, Shard, TensorMeta, _StridedShard])

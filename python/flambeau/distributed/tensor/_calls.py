@@ -46,6 +46,7 @@ class Call:
         names = [parameter.name for parameter in schema.parameters]
         self.values = {**schema.defaults, **dict(zip(names, args, strict=False)), **kwargs}
         self.writes = bool(schema.mutates)
+        self.on_lists = self.writes and not schema.returns
         self.tensors = [leaf for name in names for leaf in self._tensors_of(schema, name)]
         self.mesh = next(t._spec.mesh for t in self.tensors if isinstance(t, kind))
         self.specs = [self._spec_of(t) for t in self.tensors]
@@ -62,8 +63,8 @@ class Call:
         if not isinstance(tensor, Tensor):
             return None
         if isinstance(tensor, self.kind):
-            if tensor._spec.mesh != self.mesh:
-                raise RuntimeError(f"aten.{self.name}: expected tensors of one mesh, got several")
+            if tensor._spec.mesh != self.mesh and not self.on_lists:
+                raise self._several_meshes()
             return tensor._spec
         # Formulas of gradients, which run without recording, and parts of functions make tensors that are
         # equal in all processes.
@@ -75,17 +76,21 @@ class Call:
             )
         return DTensorSpec(self.mesh, (Replicate(),) * self.mesh.ndim, _meta_of(tensor))
 
+    def _several_meshes(self) -> RuntimeError:
+        return RuntimeError(f"aten.{self.name}: expected tensors of one mesh, got several")
+
     # --- one tensor for each argument -----------------------------------------------------------------
 
     def run(self) -> Any:
         """Return the result."""
-        if self.writes and not self.func._schema.returns:
+        if self.on_lists:
             return self._run_lists()
         rule = _rules.RULES.get(self.name)
         if self.writes and getattr(self.tensors[0], "_moved_from", None) is not None:
             return self._write_through()
         if rule is None:
-            self._warn()
+            if any("Tensor" in kind for kind in self.func._schema.returns):  # not item: it needs all elements
+                self._warn()
             return self._write_whole() if self.writes else self._run_whole()
         outs = self._shapes()
         leaves = [out for out in tree_leaves(outs) if isinstance(out, Tensor)]
@@ -123,7 +128,7 @@ class Call:
         if not leaves or "stride" in self.values:
             return None
         shapes = [None if spec is None else spec.shape for spec in self.specs]
-        if rule[0] not in ("labels", "but") and any(shape is None for shape in shapes):
+        if rule[0] in ("reduce", "view") and any(shape is None for shape in shapes):
             return None
         return labelled(rule, shapes, [tuple(leaf.shape) for leaf in leaves], self.values, self._view)
 
@@ -136,14 +141,14 @@ class Call:
 
     def _fits_parts(self, picked: list[Choice], leaves: list[Tensor]) -> bool:
         """Whether the views of all processes' parts are the parts of the views."""
-        shapes = [self.tensors[0].shape, *(leaf.shape for leaf in leaves)]
-        placements = [
-            [c.inputs[0] for c in picked],
-            *([c.outputs[i] for c in picked] for i in range(len(leaves))),
-        ]
+        placements = (
+            tuple(c.inputs[0] for c in picked),
+            *(tuple(c.outputs[i] for c in picked) for i in range(len(leaves))),
+        )
         if not any(isinstance(p, Shard) for p in placements[0]):
             return True
-        for source, *wanted in part_shapes(self.mesh, placements, [tuple(shape) for shape in shapes]):
+        shapes = tuple(tuple(t.shape) for t in (self.tensors[0], *leaves))
+        for source, *wanted in part_shapes(tuple(self.mesh.shape), placements, shapes):
             part = flambeau.empty(source, dtype=self.tensors[0].dtype, device="meta")
             values = self._with_tensors(itertools.chain([part], self.tensors[1:]))
             try:
@@ -291,6 +296,8 @@ class Call:
         ]
         parts: dict[int, Tensor] = {}
         for group in zip(*lists, strict=True):
+            if len({tensor._spec.mesh for tensor in group if isinstance(tensor, self.kind)}) > 1:
+                raise self._several_meshes()
             for tensor in group:
                 if isinstance(tensor, self.kind):
                     parts[id(tensor)] = self._part(tensor, tensor._spec, group[0]._spec.placements)

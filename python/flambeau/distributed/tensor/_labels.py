@@ -54,14 +54,15 @@ def labelled(
 
 def _pointwise(shapes: Sequence[Any], outs: Sequence[Any], linear: bool) -> Labelled:
     whole = outs[0]
-    inputs = [_aligned(shape, whole) for shape in shapes]
-    return Labelled(inputs, [_aligned(out, whole) for out in outs], linear=linear)
+    inputs = [_aligned(shape or (), whole) for shape in shapes]
+    only_tensors = all(shape is not None for shape in shapes)  # a number would be added in each process
+    return Labelled(inputs, [_aligned(out, whole) for out in outs], linear=linear and only_tensors)
 
 
 def _aligned(shape: Any, whole: Any) -> Labels:
     """Labels are the places of the whole's dimensions, from the right."""
     first = len(whole) - len(shape)
-    return tuple(first + i if n == whole[first + i] and n != 1 else None for i, n in enumerate(shape))
+    return tuple(first + i if n == whole[first + i] else None for i, n in enumerate(shape))
 
 
 def _dims(given: Any, ndim: int) -> set[int]:
@@ -137,6 +138,9 @@ def _viewed(view: Any) -> Labelled | None:
     (shape, strides), *results = view()
     outputs, even = [], set()
     for sizes, steps in results:
+        if (sizes, steps) == (shape, strides):
+            outputs.append(tuple(range(len(shape))))  # dimensions of size 1 as well
+            continue
         labels: list[Any] = [None] * len(sizes)
         for i, (n, stride) in enumerate(zip(shape, strides, strict=True)):
             for j, (m, step) in enumerate(zip(sizes, steps, strict=True)):

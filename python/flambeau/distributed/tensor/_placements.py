@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 REDUCTIONS = ("sum", "avg", "product", "min", "max")
 
@@ -67,6 +68,28 @@ class Shard(Placement):
 
 
 @dataclass(frozen=True)
+class _StridedShard(Shard):
+    """Each process has a part of what `Shard` along later dimensions of the mesh leaves of a dimension.
+
+    Args:
+        dim: the dimension of the tensor.
+        split_factor: the number of processes along these later dimensions.
+
+    Example:
+        >>> flambeau.distributed.tensor.placement_types._StridedShard(0, split_factor=2)
+        _StridedShard(dim=0, sf=2)
+    """
+
+    split_factor: int = field(kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
+
+@dataclass(frozen=True)
 class Replicate(Placement):
     """Each process has the whole tensor.
 
@@ -104,6 +127,11 @@ class Partial(Placement):
         return f"P({self.reduce_op})"
 
 
+def in_order(placements: Sequence[Placement]) -> list[int]:
+    """Return the dimensions of a mesh in the order in which they divide a tensor."""
+    return sorted(range(len(placements)), key=lambda i: isinstance(placements[i], _StridedShard))
+
+
 def normalized(name: str, given: object, count: int, ndim: int) -> tuple[Placement, ...]:
     """Return placements with dimensions from 0 on. Raises: ValueError for wrong ones."""
     placements = (Replicate(),) * count if given is None else tuple(given)  # type: ignore[arg-type]
@@ -118,6 +146,8 @@ def _checked(name: str, placement: object, ndim: int) -> Placement:
     if isinstance(placement, Shard):
         if not -ndim <= placement.dim < ndim:
             raise ValueError(f"{name}: expected Shard along a dimension below {ndim}, got {placement!r}")
+        if isinstance(placement, _StridedShard):
+            return _StridedShard(placement.dim % ndim, split_factor=placement.split_factor)
         return Shard(placement.dim % ndim)
     if isinstance(placement, Partial) and placement.reduce_op not in REDUCTIONS:
         raise ValueError(f"{name}: expected a reduction among {REDUCTIONS}, got {placement!r}")
@@ -126,6 +156,5 @@ def _checked(name: str, placement: object, ndim: int) -> Placement:
     return placement
 
 
-Placement.__module__ = Shard.__module__ = Replicate.__module__ = Partial.__module__ = (
-    "flambeau.distributed.tensor.placement_types"
-)
+for _kind in (Placement, Shard, _StridedShard, Replicate, Partial):
+    _kind.__module__ = "flambeau.distributed.tensor.placement_types"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flambeau.distributed.tensor._labels import Labelled
-from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard, _StridedShard
 from flambeau.distributed.tensor._spec import DTensorSpec
 
 
@@ -32,8 +32,31 @@ def choices(
         yield Choice((Partial(),) * counts[0], (Partial(),) * counts[1])
     for label in dict.fromkeys(a for labels in found.inputs for a in labels if a is not None):
         choice = _along(found, label)
-        if choice is not None and _fits(found, label, specs, earlier):
-            yield choice
+        if choice is None or not _fits(found, label, specs, earlier):
+            continue
+        yield choice
+        if not _even(found, label):
+            for factor in _factors(found, label, specs, len(earlier)):
+                yield Choice(_strided(choice.inputs, factor), _strided(choice.outputs, factor))
+
+
+def _even(found: Labelled, label: Any) -> bool:
+    """Whether parts along a label must be equal."""
+    return any(e == label or (isinstance(e, tuple) and e[0] == label) for e in found.even)
+
+
+def _factors(found: Labelled, label: Any, specs: Sequence[Any], mesh_dim: int) -> set[int]:
+    """Return the factors of arguments that `_StridedShard` divides along a label."""
+    factors = set()
+    for spec, labels in zip(specs, found.inputs, strict=True):
+        placement = None if spec is None else spec.placements[mesh_dim]
+        if isinstance(placement, _StridedShard) and labels[placement.dim] == label:
+            factors.add(placement.split_factor)
+    return factors
+
+
+def _strided(placements: tuple[Placement, ...], factor: int) -> tuple[Placement, ...]:
+    return tuple(_StridedShard(p.dim, split_factor=factor) if isinstance(p, Shard) else p for p in placements)
 
 
 def _along(found: Labelled, label: Any) -> Choice | None:
@@ -62,12 +85,16 @@ def _fits(found: Labelled, label: Any, specs: Sequence[Any], earlier: Sequence[C
     for k, (spec, labels) in enumerate(zip(specs, found.inputs, strict=True)):
         if spec is not None and label in labels:
             dim = labels.index(label)
-            divided = [i for i, choice in enumerate(earlier) if choice.inputs[k] == Shard(dim)]
+            divided = [i for i, choice in enumerate(earlier) if _divides(choice.inputs[k], dim)]
             parts = math.prod(spec.mesh.size(i) for i in (*divided, len(earlier)))
             size = spec.shape[dim]
             if size == 0 or size % parts or any((size // parts) % block for block in blocks):
                 return False
     return True
+
+
+def _divides(placement: Placement, dim: int) -> bool:
+    return isinstance(placement, Shard) and placement.dim == dim
 
 
 def chosen(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import flambeau
 from flambeau import Tensor
 from flambeau.distributed import _functional_collectives as functional
-from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard, in_order
 from flambeau.distributed.tensor._spec import DTensorSpec, coordinate, part, sizes_above
 
 
@@ -17,10 +17,10 @@ def redistributed(local: Tensor, spec: DTensorSpec, placements: tuple[Placement,
         if scattered is not None:
             return scattered
     now = spec
-    for mesh_dim in reversed(changed):
+    for mesh_dim in (i for i in reversed(in_order(spec.placements)) if i in changed):
         local = _whole(local, now, mesh_dim)
         now = now.placed(_with(now.placements, mesh_dim, Replicate()))
-    for mesh_dim in changed:
+    for mesh_dim in (i for i in in_order(placements) if i in changed):
         local = _divided(local, now, mesh_dim, placements[mesh_dim])
         now = now.placed(_with(now.placements, mesh_dim, placements[mesh_dim]))
     return local
@@ -31,12 +31,18 @@ def _with(placements: tuple[Placement, ...], mesh_dim: int, new: Placement) -> t
 
 
 def _changed(before: tuple[Placement, ...], after: tuple[Placement, ...]) -> list[int]:
-    """Return the mesh's dimensions that change, and later ones that divide what these divide."""
+    """Return the mesh's dimensions that change, and those that divide what these divide."""
     found = {i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b}
-    dims = {p for i in found for p in (before[i], after[i]) if isinstance(p, Shard)}
-    first = min(found, default=0)
-    later = {i for i in range(first, len(before)) if before[i] in dims or after[i] in dims}
-    return sorted(found | later)
+    dims = {p.dim for i in found for p in (before[i], after[i]) if isinstance(p, Shard)}
+    inner = set(found)
+    for placements in (before, after):
+        order = in_order(placements)
+        first = min((order.index(i) for i in found), default=0)
+        for i in order[first:]:
+            placement = placements[i]
+            if isinstance(placement, Shard) and placement.dim in dims:
+                inner.add(i)
+    return sorted(inner)
 
 
 def _scattered(local: Tensor, spec: DTensorSpec, mesh_dim: int, after: Placement) -> Tensor | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import dataclass
 
 import flambeau
 from flambeau.distributed.device_mesh import DeviceMesh
-from flambeau.distributed.tensor._placements import Placement, Shard
+from flambeau.distributed.tensor._placements import Placement, Shard, in_order
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,13 @@ def coordinate(mesh: DeviceMesh) -> tuple[int, ...]:
 
 
 def sizes_above(spec: DTensorSpec, mesh_dim: int, dim: int) -> int:
-    """Return the size that a dimension of the mesh divides: what earlier dimensions leave of it."""
+    """Return the size that a dimension of the mesh divides: what the dimensions before it leave."""
     size = spec.shape[dim]
-    for earlier in range(mesh_dim):
-        if spec.placements[earlier] == Shard(dim):
+    for earlier in in_order(spec.placements):
+        placement = spec.placements[earlier]
+        if earlier == mesh_dim:
+            break
+        if isinstance(placement, Shard) and placement.dim == dim:
             size = part(spec.mesh, earlier, size)[0]
     return size
 
@@ -61,32 +66,36 @@ def part(mesh: DeviceMesh, mesh_dim: int, size: int) -> tuple[int, int]:
     return Shard.local_shard_size_and_offset(size, mesh.size(mesh_dim), coordinate(mesh)[mesh_dim])
 
 
+@functools.lru_cache(maxsize=4096)
 def part_shapes(
-    mesh: DeviceMesh, placements: list[list[Placement]], shapes: list[tuple[int, ...]]
-) -> list[list[tuple[int, ...]]]:
-    """Return the shapes of the parts of several tensors that occur together in any process."""
-    found = {tuple(shapes)}
-    for mesh_dim in range(mesh.ndim):
-        count, dims = mesh.size(mesh_dim), [p[mesh_dim] for p in placements]
-        found = {
-            tuple(_cut(shape, placement, count, place) for shape, placement in zip(item, dims, strict=True))
-            for item in found
-            for place in range(count)
-        }
-    return [list(item) for item in found]
+    sizes: tuple[int, ...], placements: tuple[tuple[Placement, ...], ...], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return the shapes of the parts of several tensors that occur together in any process.
+
+    Args:
+        sizes: the sizes of the mesh.
+        placements: the placements of each tensor.
+        shapes: the shapes of the whole tensors.
+    """
+    is_cut = [any(isinstance(p[i], Shard) for p in placements) for i in range(len(sizes))]
+    places = itertools.product(*(range(n if cut else 1) for n, cut in zip(sizes, is_cut, strict=True)))
+    pairs = tuple(zip(placements, shapes, strict=True))
+    return tuple({tuple(_cut(sizes, place, p, shape) for p, shape in pairs): None for place in places})
 
 
-def _cut(shape: tuple[int, ...], placement: Placement, count: int, place: int) -> tuple[int, ...]:
-    if not isinstance(placement, Shard):
-        return shape
-    size = Shard.local_shard_size_and_offset(shape[placement.dim], count, place)[0]
-    return (*shape[: placement.dim], size, *shape[placement.dim + 1 :])
+def _cut(
+    sizes: tuple[int, ...], place: tuple[int, ...], placements: tuple[Placement, ...], shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the shape of the part of the process at a place of the mesh."""
+    found = list(shape)
+    for i in in_order(placements):
+        placement = placements[i]
+        if isinstance(placement, Shard):
+            size = found[placement.dim]
+            found[placement.dim] = Shard.local_shard_size_and_offset(size, sizes[i], place[i])[0]
+    return tuple(found)
 
 
 def local_shape(mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[int, ...]) -> list[int]:
     """Return the shape of this process's part of a tensor."""
-    sizes = list(shape)
-    for mesh_dim, placement in enumerate(placements):
-        if isinstance(placement, Shard):
-            sizes[placement.dim] = part(mesh, mesh_dim, sizes[placement.dim])[0]
-    return sizes
+    return list(_cut(tuple(mesh.shape), coordinate(mesh), placements, shape))

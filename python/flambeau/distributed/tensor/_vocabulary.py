@@ -13,7 +13,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.autograd.function import once_differentiable
 from flambeau.distributed import _functional_collectives as functional
-from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard, _StridedShard
 from flambeau.distributed.tensor._spec import DTensorSpec, TensorMeta, part
 from flambeau.nn.functional import cross_entropy, embedding
 
@@ -28,6 +28,12 @@ def _own(spec: DTensorSpec, dim: int) -> tuple[int, int]:
             length, offset = part(spec.mesh, mesh_dim, length)
             begin += offset
     return begin, length
+
+
+def _has_parts(tensor: Any, dim: int) -> bool:
+    """Whether a dimension is divided, in the order of the processes."""
+    is_strided = any(isinstance(p, _StridedShard) for p in tensor.placements)
+    return Shard(dim) in tensor.placements and not is_strided
 
 
 def _joined(local: Tensor, op: str, spec: DTensorSpec, dim: int) -> Tensor:
@@ -58,7 +64,10 @@ def _check_range(name: str, indices: Tensor, count: int, ignored: int | None = N
     if wrong.any():
         found = indices[wrong][0].item()
         if ignored is not None:
-            raise IndexError(f"Target {found} is out of bounds: there are {count} classes")
+            raise IndexError(
+                f"cross_entropy: expected targets from 0 to {count - 1}, got {found}: Target {found} is out "
+                "of bounds"
+            )
         raise IndexError(f"{name}(): expected indices from 0 to {count - 1}, got index out of range: {found}")
 
 
@@ -260,7 +269,7 @@ def _is_divided(kind: Any, input: Any, target: Any, weight: Any) -> bool:
     dim, shape = min(input.dim() - 1, 1), list(input.shape)
     fits = list(target.shape) == shape[:dim] + shape[dim + 1 :] and not target.is_floating_point()
     fits = fits and (weight is None or list(weight.shape) == [shape[dim]])
-    return fits and Shard(dim) in input.placements and input.is_floating_point()
+    return fits and _has_parts(input, dim) and input.is_floating_point()
 
 
 HANDLERS: dict[Any, Callable[..., Any]] = {embedding: divided_embedding, cross_entropy: divided_cross_entropy}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from flambeau._loading.lazy import attributes
 from flambeau.distributed.device_mesh import DeviceMesh
-from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+from flambeau.distributed.tensor._placements import Partial, Placement, Replicate, Shard, _StridedShard
 
-__all__ = ["DeviceMesh", "Partial", "Placement", "Replicate", "Shard"]
+__all__ = ["DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "_StridedShard"]
 
 # Names of PyTorch's module that are its own machinery.
 _UNBUILT = (
-    "MaskBuffer _StridedShard fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast "
+    "MaskBuffer fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast "
     "mesh_scatter pad_tensor shard_dim_alltoall unpad_tensor"
 ).split()
 

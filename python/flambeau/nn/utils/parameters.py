@@ -33,10 +33,15 @@ def get_total_norm(
         >>> flambeau.nn.utils.get_total_norm([flambeau.tensor([3.0]), flambeau.tensor([4.0])])
         tensor(5.)
     """
-    norms = [t.norm(norm_type) for t in _listed(tensors)]
-    if not norms:
+    given = _listed(tensors)
+    if not given:
         return flambeau.tensor(0.0)
-    total = flambeau.stack(norms).norm(norm_type)
+    if norm_type > 0 and any(hasattr(tensor, "device_mesh") for tensor in given):
+        from flambeau.distributed.tensor._norms import total_norm
+
+        total = total_norm(given, norm_type)
+    else:
+        total = flambeau.stack([tensor.norm(norm_type) for tensor in given]).norm(norm_type)
     if error_if_nonfinite and not bool(flambeau.isfinite(total)):
         raise RuntimeError(
             f"get_total_norm: the norm of order {norm_type} is non-finite, {total.item()}, so that gradients "
