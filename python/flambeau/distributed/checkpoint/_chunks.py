@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from flambeau._C import Tensor
+from flambeau._C import Tensor, strided
 from flambeau._types.size import Size
 
 from .metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
@@ -24,7 +24,7 @@ def is_dtensor(value: Any) -> bool:
 
 
 def box_of(sizes: tuple[int, ...], placements: Any, mesh_shape: Any, coordinate: Any) -> ChunkStorageMetadata:
-    """Return the box of a process in a mesh: sharded dimensions have parts of ceil(size / processes).
+    """Return the box of a process in a mesh, whose first dimension divides first.
 
     Raises: ValueError if a placement is neither sharded nor replicated.
     """
@@ -35,10 +35,8 @@ def box_of(sizes: tuple[int, ...], placements: Any, mesh_shape: Any, coordinate:
         if not placement.is_shard():
             raise ValueError(f"checkpoint: expected a tensor that is sharded or replicated, got {placement}")
         dim = placement.dim
-        part = -(-lengths[dim] // count)
-        start = min(place * part, lengths[dim])
+        lengths[dim], start = placement.local_shard_size_and_offset(lengths[dim], count, place)
         offsets[dim] += start
-        lengths[dim] = min(part, lengths[dim] - start)
     return ChunkStorageMetadata(Size(offsets), Size(lengths))
 
 
@@ -69,6 +67,8 @@ def write_items(fqn: str, value: Any) -> list[WriteItem]:
         return list(value.__create_write_items__(fqn, value))
     if not isinstance(value, Tensor):
         return [WriteItem(MetadataIndex(fqn), WriteItemType.BYTE_IO)]
+    if value.layout is not strided:
+        raise NotImplementedError(f"save: expected a strided tensor for {fqn!r}, got {value.layout}")
     kind = WriteItemType.SHARD if is_dtensor(value) else WriteItemType.TENSOR
     properties = TensorProperties.create_from_tensor(value)
     return [

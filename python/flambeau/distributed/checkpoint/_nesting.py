@@ -39,7 +39,7 @@ def flatten(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Pa
         key = ".".join(map(str, path))
         if key in flat:
             raise ValueError(
-                f"save: expected paths with different names, got {key!r} for {paths[key]} and {path}"
+                f"state_dict: expected paths with different names, got {key!r} for {paths[key]} and {path}"
             )
         flat[key], paths[key] = value, path
     return flat, paths

@@ -191,19 +191,22 @@ def check_chunks(name: str, fqn: str, whole: TensorStorageMetadata) -> None:
             raise ValueError(f"{name}: expected chunks of {fqn!r} within {tuple(whole.size)}, got {chunk}")
         filled += chunk.sizes.numel()
     if filled != whole.size.numel() or _any_overlap(whole.chunks):
-        found = [(tuple(c.offsets), tuple(c.sizes)) for c in whole.chunks]
+        found = [(tuple(c.offsets), tuple(c.sizes)) for c in whole.chunks[:8]]
         raise ValueError(
-            f"{name}: expected chunks that fill {fqn!r} of size {tuple(whole.size)} once, got {found}"
+            f"{name}: expected chunks that fill {fqn!r} of size {tuple(whole.size)} once, "
+            f"got {len(whole.chunks)} chunks: {found}"
         )
 
 
 def _any_overlap(chunks: list[ChunkStorageMetadata]) -> bool:
     if not chunks or not chunks[0].sizes:
         return len(chunks) > 1
-    ordered = sorted(chunks, key=lambda chunk: chunk.offsets[0])
-    active: list[ChunkStorageMetadata] = []  # those that reach the rows of the next chunk
+    ndim = len(chunks[0].sizes)
+    dim = max(range(ndim), key=lambda d: len({c.offsets[d] for c in chunks}))
+    ordered = sorted(chunks, key=lambda chunk: chunk.offsets[dim])
+    active: list[ChunkStorageMetadata] = []  # those that reach the begin of the next chunk
     for chunk in ordered:
-        active = [c for c in active if c.offsets[0] + c.sizes[0] > chunk.offsets[0]]
+        active = [c for c in active if c.offsets[dim] + c.sizes[dim] > chunk.offsets[dim]]
         if any(overlap(chunk, other) is not None for other in active):
             return True
         active.append(chunk)
@@ -268,7 +271,7 @@ class DefaultLoadPlanner(LoadPlanner):
         return central_plan
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
-        """Set a value that is not a tensor; only plain data and tensors are read."""
+        """Set a value that the checkpoint does not hold as a tensor; only plain data and tensors are read."""
         fqn = read_item.dest_index.fqn
         found = serialization.load(value, weights_only=True)
         self.state_dict[fqn] = found
@@ -296,9 +299,7 @@ def narrowed(tensor: Tensor, offsets: Iterable[int], lengths: Iterable[int]) -> 
 
 
 def _read_items(fqn: str, saved: Any, value: Any) -> list[ReadItem]:
-    if isinstance(saved, BytesStorageMetadata):
-        if isinstance(value, Tensor):
-            raise ValueError(f"load: expected a tensor for {fqn!r} in the checkpoint, got bytes")
+    if isinstance(saved, BytesStorageMetadata):  # its value replaces also a tensor
         index, nothing = MetadataIndex(fqn), Size([0])
         return [ReadItem(LoadItemType.BYTE_IO, index, nothing, index, nothing, nothing)]
     if not isinstance(value, Tensor):

@@ -13,7 +13,7 @@ from .default_planner import DefaultLoadPlanner
 from .filesystem import FileSystemReader
 from .planner import LoadPlan, LoadPlanner
 from .stateful import Stateful
-from .storage import StorageReader
+from .storage import StorageReader, call_with
 
 __all__ = ["load"]
 
@@ -77,7 +77,7 @@ def _load(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPlanne
 
     def ask() -> LoadPlan:
         planner.set_up_planner(state_dict, metadata, ranks.is_coordinator)
-        reader.set_up_storage_reader(metadata, ranks.is_coordinator, rank=ranks.rank)
+        call_with(reader.set_up_storage_reader, metadata, ranks.is_coordinator, rank=ranks.rank)
         return reader.prepare_local_plan(planner.create_local_plan())
 
     wanted = ranks.gather("load: plan", ask)

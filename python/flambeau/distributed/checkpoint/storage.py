@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,13 @@ from .metadata import Metadata, MetadataIndex, StorageMeta
 from .planner import LoadPlan, LoadPlanner, SavePlan, SavePlanner
 
 __all__ = ["StorageReader", "StorageWriter", "WriteResult"]
+
+
+def call_with(method: Callable[..., Any], *args: Any, **optional: Any) -> Any:
+    """Call a method of a storage with those keywords that it takes; programs' classes may take fewer."""
+    known = inspect.signature(method).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
+    return method(*args, **{name: v for name, v in optional.items() if takes_all or name in known})
 
 
 @dataclass(frozen=True)
