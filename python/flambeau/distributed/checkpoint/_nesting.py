@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 from flambeau._C import Tensor
@@ -18,16 +18,24 @@ def _is_leaf(value: Any) -> bool:
     return all(_is_leaf(item) and not isinstance(item, Tensor) for item in value)
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    if path and _is_leaf(value):
+def _has_no_tensor(value: Any) -> bool:
+    if isinstance(value, Mapping | list):
+        return all(map(_has_no_tensor, value.values() if isinstance(value, Mapping) else value))
+    return not isinstance(value, Tensor)
+
+
+def _leaves(value: Any, path: Path, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[Path, Any]]:
+    if path and (is_leaf(value) or not isinstance(value, Mapping | list)):
         yield path, value
         return
     entries = value.items() if isinstance(value, Mapping) else enumerate(value)
     for key, item in entries:
-        yield from _leaves(item, (*path, str(key) if isinstance(value, Mapping) else key))
+        yield from _leaves(item, (*path, str(key) if isinstance(value, Mapping) else key), is_leaf)
 
 
-def flatten(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
+def flatten(
+    state_dict: Mapping[str, Any], is_leaf: Callable[[Any], bool] = _is_leaf
+) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return the flat dict, and the path of each of its keys.
 
     Mappings are flat, and so are lists that hold tensors or mappings. Keys become text.
@@ -35,7 +43,7 @@ def flatten(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Pa
     """
     flat: dict[str, Any] = {}
     paths: dict[str, Path] = {}
-    for path, value in _leaves(state_dict, ()):
+    for path, value in _leaves(state_dict, (), is_leaf):
         key = ".".join(map(str, path))
         if key in flat:
             raise ValueError(
@@ -43,6 +51,24 @@ def flatten(state_dict: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Pa
             )
         flat[key], paths[key] = value, path
     return flat, paths
+
+
+def flatten_as_saved(
+    state_dict: Mapping[str, Any], known: Container[str]
+) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Return the flat dict, with containers as one value where the checkpoint holds them so.
+
+    PyTorch 2.3 and earlier saved a mapping or a list without tensors as one value.
+    """
+    flat, paths = flatten(state_dict)
+    if all(key in known for key in flat):
+        return flat, paths
+    older, older_paths = flatten(state_dict, _has_no_tensor)
+    whole = {key: path for key, path in older_paths.items() if key in known and key not in flat}
+    inner = [key for key, path in paths.items() if any(path[: len(p)] == p for p in whole.values())]
+    for key in inner:
+        del flat[key], paths[key]
+    return flat | {key: older[key] for key in whole}, paths | whole
 
 
 def set_leaf(state_dict: Any, path: Path, value: Any) -> None:

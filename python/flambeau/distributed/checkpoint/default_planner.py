@@ -13,7 +13,7 @@ from flambeau._C import Tensor
 from flambeau._types.size import Size
 
 from ._chunks import chunk_values, chunks_of, write_items
-from ._nesting import Path, flatten, set_leaf
+from ._nesting import Path, flatten, flatten_as_saved, set_leaf
 from .metadata import (
     BytesStorageMetadata,
     ChunkStorageMetadata,
@@ -244,7 +244,10 @@ class DefaultLoadPlanner(LoadPlanner):
     ) -> None:
         """Take the state dict, and flatten it."""
         self.original_state_dict, self.metadata = state_dict, metadata
-        self.state_dict, self.mappings = flatten(state_dict) if self.flatten_state_dict else (state_dict, {})
+        known = {} if metadata is None else metadata.state_dict_metadata
+        self.state_dict, self.mappings = (
+            flatten_as_saved(state_dict, known) if self.flatten_state_dict else (state_dict, {})
+        )
         self.is_coordinator = is_coordinator
 
     def create_local_plan(self) -> LoadPlan:
