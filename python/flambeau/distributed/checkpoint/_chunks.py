@@ -71,11 +71,13 @@ def write_items(fqn: str, value: Any) -> list[WriteItem]:
         raise NotImplementedError(f"save: expected a strided tensor for {fqn!r}, got {value.layout}")
     kind = WriteItemType.SHARD if is_dtensor(value) else WriteItemType.TENSOR
     properties = TensorProperties.create_from_tensor(value)
+    # Where a mesh has more processes than rows, an empty chunk may begin where the chunk of another one does.
+    chunks = [c for c in chunks_of(value) if c.sizes.numel() > 0 or value.numel() == 0]
     return [
         WriteItem(
             MetadataIndex(fqn, chunk.offsets),
             kind,
             tensor_data=TensorWriteData(chunk, properties, value.size()),
         )
-        for chunk in chunks_of(value)
+        for chunk in chunks
     ]
