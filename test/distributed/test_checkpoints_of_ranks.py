@@ -154,6 +154,8 @@ mesh = module.init_device_mesh("cpu", (size,)) if hasattr(module, "init_device_m
 state = parts(mesh) | {"plain": fw.arange(5.0), "step": 7}
 dcp.save(state, checkpoint_id=place / fw.__name__)
 put(sorted(state))
+dist.barrier()
+dist.destroy_process_group()  # PyTorch's threads may abort the process otherwise
 """
 )
 
