@@ -71,6 +71,57 @@ def flatten_as_saved(
     return flat | {key: older[key] for key in whole}, paths | whole
 
 
+_DEEPEST = 200  # nested containers
+_GAPS = 1_000  # places of a list that may be empty, and ten for each that is not
+
+
+def parts_of(fqn: str, path: Any) -> Path:
+    """Return a path that metadata have. Raises: ValueError if it is none."""
+    found = tuple(path) if isinstance(path, tuple | list) else ()
+    is_path = all(type(part) is str or (type(part) is int and part >= 0) for part in found)
+    if not 0 < len(found) <= _DEEPEST or not is_path or type(found[0]) is not str:
+        raise ValueError(f"load: expected a path for {fqn!r} in the metadata, got another value")
+    return found
+
+
+def nested(flat: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the nested dict whose values have these paths; numbers are places in lists.
+
+    Places of lists that no path has hold None. Raises: ValueError if a path leads through a value.
+    """
+    tree: dict[Any, Any] = {}
+    leaves: set[Path] = set()
+    for key, path in paths.items():
+        if path in leaves:
+            raise ValueError(
+                f"load: expected one value at {path} in the metadata, got another one for {key!r}"
+            )
+        leaves.add(path)
+        place = tree
+        for count, part in enumerate(path[:-1], 1):
+            if path[:count] in leaves:
+                raise ValueError(f"load: expected containers on the way to {key!r}, got a value")
+            place = place.setdefault(part, {})
+        if path[-1] in place:
+            raise ValueError(f"load: expected a value at {path} in the metadata, got a container")
+        place[path[-1]] = flat[key]
+    result: dict[str, Any] = _with_lists(tree, (), leaves)
+    return result
+
+
+def _with_lists(tree: Any, path: Path, leaves: set[Path]) -> Any:
+    if path in leaves:
+        return tree
+    items = {part: _with_lists(item, (*path, part), leaves) for part, item in tree.items()}
+    if not path or not any(type(part) is int for part in items):
+        return items
+    if not all(type(part) is int for part in items):
+        raise ValueError(f"load: expected names or places at {path} in the metadata, got both")
+    if max(items) > _GAPS + 10 * len(items):
+        raise ValueError(f"load: expected places at {path} without large gaps, got {max(items)}")
+    return [items.get(i) for i in range(max(items) + 1)]
+
+
 def set_leaf(state_dict: Any, path: Path, value: Any) -> None:
     """Set the value at a path, whose parts may be text for keys of other types."""
     for part in path[:-1]:

@@ -40,23 +40,27 @@ def _attempt(call: Callable[[], Value]) -> tuple[Value | None, Failure | None]:
 
 
 class Ranks:
-    """The ranks of a group; the first one coordinates them.
+    """The ranks of a group, of which one coordinates the others.
 
     Args:
         process_group: the group; None: the default one.
         no_dist: whether this process works alone.
+        coordinator: the rank in the group that coordinates.
 
-    Raises: ValueError if this process is not in the group.
+    Raises: ValueError if this process, or the coordinator, is not in the group.
     """
 
-    def __init__(self, process_group: ProcessGroup | None, no_dist: bool) -> None:
+    def __init__(self, process_group: ProcessGroup | None, no_dist: bool, coordinator: int = 0) -> None:
         self.alone = no_dist or not is_initialized()
         self.group = process_group
         self.rank = 0 if self.alone else get_rank(process_group)
         if self.rank < 0:
             raise ValueError("process_group: expected a group that this process is in, got another one")
         self.size = 1 if self.alone else get_world_size(process_group)
-        self.is_coordinator = self.rank == 0
+        self.coordinator = 0 if self.alone else coordinator
+        if not 0 <= self.coordinator < self.size:
+            raise ValueError(f"coordinator_rank: expected a rank below {self.size}, got {coordinator}")
+        self.is_coordinator = self.rank == self.coordinator
 
     def gather(self, step: str, call: Callable[[], Value]) -> list[Value]:
         """Return the result of each rank, on each rank.
@@ -82,9 +86,9 @@ class Ranks:
         value, failure = _attempt(call) if self.is_coordinator else (None, None)
         if not self.alone:
             box = [(value, failure and _portable(failure))]
-            source = get_global_rank(self.group or default_group(), 0)
+            source = get_global_rank(self.group or default_group(), self.coordinator)
             broadcast_object_list(box, source, self.group)
             value, failure = box[0]
         if failure is not None:
-            raise CheckpointException(step, {0: failure}) from failure[0]
+            raise CheckpointException(step, {self.coordinator: failure}) from failure[0]
         return value  # type: ignore[return-value]

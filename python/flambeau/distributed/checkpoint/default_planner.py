@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau import serialization
 from flambeau._C import Tensor
+from flambeau._loading.lazy import attributes
 from flambeau._types.size import Size
 
 from ._chunks import chunk_values, chunks_of, write_items
@@ -25,6 +26,16 @@ from .metadata import (
 from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 
 __all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
+
+# Names of this module whose subsystems are not built are in a table.
+_UNBUILT = (
+    "create_default_global_load_plan create_default_global_save_plan create_default_local_load_plan "
+    "create_default_local_save_plan dedup_save_plans find_state_dict_object flatten_state_dict "
+    "narrow_tensor_by_index set_element"
+).split()
+__getattr__, __dir__ = attributes(
+    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+)
 
 _VERSION = "1.0.0"  # of the format
 

@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from flambeau import serialization
 from flambeau._C import Tensor, strided
+from flambeau._loading.lazy import attributes
 from flambeau.futures import Future
 from flambeau.serialization._replacement import replacing
 
@@ -32,6 +33,15 @@ from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, Sa
 from .storage import StorageReader, StorageWriter, WriteResult
 
 __all__ = ["FileSystemReader", "FileSystemWriter"]
+
+# Names of this module whose subsystems are not built are in a table.
+_UNBUILT = (
+    "BlockingAsyncStager ExtensionRegistry FileSystem FileSystemBase SerializationFormat "
+    "StreamTransformExtension narrow_tensor_by_index"
+).split()
+__getattr__, __dir__ = attributes(
+    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+)
 
 _METADATA = ".metadata"
 _DATA = re.compile(r"__\d+_\d+\.distcp")

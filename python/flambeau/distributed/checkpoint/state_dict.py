@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flambeau._C import Tensor
+from flambeau._loading.lazy import attributes
 from flambeau.distributed._groups import default_group
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.state import IncompatibleKeys
@@ -34,6 +35,15 @@ __all__ = [
     "set_optimizer_state_dict",
     "set_state_dict",
 ]
+
+# Names of this module whose subsystems are not built are in a table.
+_UNBUILT = (
+    "FSDP FullOptimStateDictConfig FullStateDictConfig OptimStateDictConfig "
+    "ShardedOptimStateDictConfig ShardedStateDictConfig ShardedTensor StateDictConfig StateDictType"
+).split()
+__getattr__, __dir__ = attributes(
+    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+)
 
 
 @dataclass

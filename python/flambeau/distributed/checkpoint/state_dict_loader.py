@@ -15,7 +15,7 @@ from .planner import LoadPlan, LoadPlanner
 from .stateful import Stateful
 from .storage import StorageReader, call_with
 
-__all__ = ["load"]
+__all__ = ["load", "load_state_dict"]
 
 
 def load(
@@ -70,6 +70,52 @@ def load(
             objects[key].load_state_dict(value)
         else:
             state_dict[key] = value
+
+
+def load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: StorageReader,
+    process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: LoadPlanner | None = None,
+) -> None:
+    """Read a checkpoint into a state dict, whose objects are not asked for their states; see `load`.
+
+    Args:
+        state_dict: tensors that get the values in place, and other values that are replaced.
+        storage_reader: where to read.
+        process_group: the ranks. Default: all.
+        coordinator_rank: the rank in the group that reads the metadata.
+        no_dist: whether this process loads alone.
+        planner: decides which rank reads what. Default: `DefaultLoadPlanner()`.
+    Returns: None.
+    Raises: CheckpointException on all ranks if one fails.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> state = {"step": 0}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = dcp.save({"step": 7}, checkpoint_id=folder, no_dist=True)
+        ...     dcp.load_state_dict(state, dcp.FileSystemReader(folder), no_dist=True)
+        >>> state
+        {'step': 7}
+    """
+    storage_reader.reset()
+    _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
+
+
+def _load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: StorageReader,
+    process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: LoadPlanner | None = None,
+) -> None:
+    ranks = Ranks(process_group, no_dist, coordinator_rank)
+    _load(state_dict, storage_reader, planner or DefaultLoadPlanner(), ranks)
 
 
 def _load(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPlanner, ranks: Ranks) -> None:

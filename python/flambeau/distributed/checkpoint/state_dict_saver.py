@@ -22,7 +22,7 @@ from .planner import SavePlan, SavePlanner
 from .stateful import Stateful
 from .storage import StorageWriter, call_with
 
-__all__ = ["async_save", "save"]
+__all__ = ["async_save", "save", "save_state_dict"]
 
 
 def _states(state_dict: dict[str, Any]) -> dict[str, Any]:
@@ -82,6 +82,40 @@ def save(
     _saves.wait()
     writer, ranks = _writer(checkpoint_id, storage_writer), Ranks(process_group, no_dist)
     return _save(_states(state_dict), writer, planner or DefaultSavePlanner(), ranks)
+
+
+def save_state_dict(
+    state_dict: dict[str, Any],
+    storage_writer: StorageWriter,
+    process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: SavePlanner | None = None,
+) -> Metadata:
+    """Write a state dict whose objects are not asked for their states; see `save`.
+
+    Args:
+        state_dict: tensors, plain values, and nested dicts of them.
+        storage_writer: where to write.
+        process_group: the ranks. Default: all.
+        coordinator_rank: the rank in the group that completes the checkpoint.
+        no_dist: whether this process saves alone.
+        planner: decides which rank writes what. Default: `DefaultSavePlanner()`.
+    Returns: the metadata, on each rank.
+    Raises: CheckpointException on all ranks if one fails.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metadata = dcp.save_state_dict({"n": 1}, dcp.FileSystemWriter(folder), no_dist=True)
+        >>> sorted(metadata.state_dict_metadata)
+        ['n']
+    """
+    _saves.wait()
+    storage_writer.reset()
+    ranks = Ranks(process_group, no_dist, coordinator_rank)
+    return _save(state_dict, storage_writer, planner or DefaultSavePlanner(), ranks)
 
 
 def _save(state_dict: dict[str, Any], writer: StorageWriter, planner: SavePlanner, ranks: Ranks) -> Metadata:
