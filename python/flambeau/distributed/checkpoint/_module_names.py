@@ -29,7 +29,7 @@ def plain_name(model: Module, key: str) -> str:
 
 
 def names_of_parameters(model: Module) -> dict[Tensor, list[str]]:
-    """Return the names of each parameter, of which a shared one has several."""
+    """Return the names of each parameter; a shared one has several."""
     found: dict[Tensor, list[str]] = {}
     for key, parameter in model.named_parameters(remove_duplicate=False):
         found.setdefault(parameter, []).append(plain_name(model, key))

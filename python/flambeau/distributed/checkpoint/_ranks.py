@@ -40,7 +40,7 @@ def _attempt(call: Callable[[], Value]) -> tuple[Value | None, Failure | None]:
 
 
 class Ranks:
-    """The ranks of a group, of which one coordinates the others.
+    """The ranks of a group; one of them coordinates the others.
 
     Args:
         process_group: the group; None: the default one.

@@ -41,7 +41,7 @@ _VERSION = "1.0.0"  # of the format
 
 
 class DefaultSavePlanner(SavePlanner):
-    """Write each value once: what several ranks hold is written by one of them.
+    """Writes each value once: what several ranks hold is written by one of them.
 
     Args:
         flatten_state_dict: whether nested dicts become keys with dots.
@@ -225,7 +225,7 @@ def _any_overlap(chunks: list[ChunkStorageMetadata]) -> bool:
 
 
 class DefaultLoadPlanner(LoadPlanner):
-    """Read each value of the state dict, whichever chunks the checkpoint has.
+    """Reads each value of the state dict, whichever chunks the checkpoint has.
 
     Args:
         flatten_state_dict: whether nested dicts become keys with dots.

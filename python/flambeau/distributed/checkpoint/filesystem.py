@@ -66,7 +66,7 @@ def _completed(call: Callable[..., Any], *args: Any) -> Future[Any]:
 
 
 class FileSystemWriter(StorageWriter):
-    """Write a checkpoint to a directory, which PyTorch's `FileSystemReader` can read.
+    """Writes a checkpoint to a directory, which PyTorch's `FileSystemReader` can read.
 
     The directory keeps its previous checkpoint until the new one is complete and on the disk.
 
@@ -86,7 +86,7 @@ class FileSystemWriter(StorageWriter):
         ...     writer = dcp.FileSystemWriter(folder)
         ...     meta = dcp.save({"w": flambeau.ones(2)}, storage_writer=writer, no_dist=True)
         >>> meta.state_dict_metadata["w"].size
-        torch.Size([2])
+        flambeau.Size([2])
     """
 
     def __init__(
@@ -216,7 +216,7 @@ def _bytes_of(value: Tensor | io.BytesIO) -> memoryview:
 
 
 class FileSystemReader(StorageReader):
-    """Read a checkpoint that `FileSystemWriter`, or PyTorch's, has written to a directory.
+    """Reads a checkpoint that `FileSystemWriter`, or PyTorch's, has written to a directory.
 
     The files are not trusted: they can give tensors and plain data only.
 

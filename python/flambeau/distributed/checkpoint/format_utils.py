@@ -36,7 +36,7 @@ __all__ = ["BroadcastingTorchSaveReader", "DynamicMetaLoadPlanner", "dcp_to_torc
 
 
 class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
-    """Fill an empty dict with what a checkpoint holds, nested as it was saved.
+    """Fills an empty dict with what a checkpoint holds, nested as it was saved.
 
     Args:
         keys: names of values or of containers that are wanted. Default: all.
@@ -155,7 +155,7 @@ class DynamicMetaLoadPlanner(DefaultLoadPlanner):
 
 
 class BroadcastingTorchSaveReader(StorageReader):
-    """Read a file of `flambeau.save` or `torch.save` in rank 0, and send each rank what its tensors need.
+    """Reads a file of `flambeau.save` or `torch.save` in rank 0, and sends each rank what its tensors need.
 
     One whole tensor at a time is in the memory of the other ranks.
 

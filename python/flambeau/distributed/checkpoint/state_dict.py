@@ -58,8 +58,8 @@ class StateDictOptions:
             and may lack them when it is set.
         keep_submodule_prefixes: whether names with `submodules` begin with the place of the submodule.
         strict: whether all keys must be there, and no others, when a state is set.
-        broadcast_from_rank0: whether the state of rank 0 is set in all ranks, of which the others may give an
-            empty dict; needs `full_state_dict`.
+        broadcast_from_rank0: whether the state of rank 0 is set in all ranks. The others may give an empty
+            dict. Needs `full_state_dict`.
         flatten_optimizer_state_dict: whether the optimizer's state is a flat dict with the keys
             ``state.NAME.KEY`` and ``param_groups.NAME.OPTION``, which several jobs can divide differently.
 
@@ -113,6 +113,7 @@ def get_model_state_dict(
         model: the model; all ranks call this if it has DTensors and `options` ask for whole ones.
         submodules: the parts whose state is wanted. Default: the whole model.
         options: see `StateDictOptions`.
+    Returns: a dict from names to values.
     Raises: TypeError if `model` is no module; ValueError for options that exclude each other, a submodule
         that is not in the model, and names that are equal without prefixes.
 
@@ -161,6 +162,7 @@ def get_optimizer_state_dict(
         optimizers: one or several, each for some parameters of the model.
         submodules: no effect; the state has the parameters of `optimizers`.
         options: see `StateDictOptions`.
+    Returns: a dict with ``state``, from names to values, and ``param_groups``; or a flat one.
     Raises: KeyError if an optimizer has a parameter that the model lacks; ValueError if two have one
         parameter; TypeError if `model` is no module.
 

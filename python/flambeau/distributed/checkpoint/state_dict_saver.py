@@ -76,7 +76,7 @@ def save(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     metadata = dcp.save({"w": flambeau.ones(2, 3)}, checkpoint_id=folder, no_dist=True)
         >>> metadata.state_dict_metadata["w"].size
-        torch.Size([2, 3])
+        flambeau.Size([2, 3])
     """
     _check_place("save", checkpoint_id, storage_writer)
     _saves.wait()

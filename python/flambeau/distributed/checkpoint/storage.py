@@ -26,7 +26,19 @@ def call_with(method: Callable[..., Any], *args: Any, **optional: Any) -> Any:
 
 @dataclass(frozen=True)
 class WriteResult:
-    """The place of an item that was written, and its number of bytes."""
+    """An item that was written, and its place.
+
+    Args:
+        index: the name of the item.
+        size_in_bytes: the number of bytes.
+        storage_data: the place, which the metadata keep.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import MetadataIndex
+        >>> from flambeau.distributed.checkpoint.storage import WriteResult
+        >>> WriteResult(MetadataIndex("w"), 8, "file").size_in_bytes
+        8
+    """
 
     index: MetadataIndex
     size_in_bytes: int
@@ -34,7 +46,13 @@ class WriteResult:
 
 
 class StorageWriter(ABC):
-    """Writes checkpoints. All methods are called on each rank except `prepare_global_plan` and `finish`."""
+    """Writes checkpoints. All methods are called on each rank except `prepare_global_plan` and `finish`.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import FileSystemWriter, StorageWriter
+        >>> issubclass(FileSystemWriter, StorageWriter)
+        True
+    """
 
     @abstractmethod
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -71,7 +89,13 @@ class StorageWriter(ABC):
 
 
 class StorageReader(ABC):
-    """Reads checkpoints. All methods are called on each rank except `prepare_global_plan`."""
+    """Reads checkpoints. `read_metadata` and `prepare_global_plan` are called on one rank only.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import FileSystemReader, StorageReader
+        >>> issubclass(FileSystemReader, StorageReader)
+        True
+    """
 
     @abstractmethod
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
