@@ -216,6 +216,39 @@ def test_a_failure_of_one_process_is_raised_by_all(tmp_path):
     assert "'x'" in found["sizes"]["0"][1] and "sharded or replicated" in found["partial"]["0"][1]
 
 
+ORDER = (
+    PREAMBLE
+    + """
+class Sum:
+    "Communicates when it is asked for its state, and when it gets one."
+
+    def __init__(self, n):
+        self.n = n
+
+    def state_dict(self):
+        total = fw.tensor(self.n)
+        dist.all_reduce(total)
+        return {"total": total.item()}
+
+    def load_state_dict(self, state):
+        got = fw.tensor(state["total"])
+        dist.all_reduce(got)
+        self.got = got.item()
+
+names = ["a", "b", "c"] if rank == 0 else ["c", "a", "b"]
+objects = {name: Sum(ord(name) + rank) for name in names}
+dcp.save(dict(objects), checkpoint_id=place)
+dcp.load(dict(objects), checkpoint_id=place)
+put([[objects[name].got for name in "abc"], [ord(name) * 2 + 1 for name in "abc"]])
+"""
+)
+
+
+def test_objects_may_communicate_whatever_the_order_of_keys(tmp_path):
+    for got, sums in run(2, ORDER, PLACE=str(tmp_path)):
+        assert got == [2 * total for total in sums]
+
+
 ASYNC = (
     PREAMBLE
     + """

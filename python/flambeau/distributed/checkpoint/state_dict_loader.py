@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from flambeau._C import Tensor
 from flambeau.distributed._process_group import ProcessGroup
 
 from ._ranks import Ranks
 from .default_planner import DefaultLoadPlanner
 from .filesystem import FileSystemReader
 from .planner import LoadPlan, LoadPlanner
-from .stateful import Stateful
+from .stateful import stateful_keys, with_states
 from .storage import StorageReader, call_with
 
 __all__ = ["load", "load_state_dict"]
@@ -60,16 +59,12 @@ def load(
         storage_reader = FileSystemReader(checkpoint_id)
     else:
         storage_reader.reset(checkpoint_id)
-    objects = {k: v for k, v in state_dict.items() if isinstance(v, Stateful) and not isinstance(v, Tensor)}
-    states = {
-        key: objects[key].state_dict() if key in objects else value for key, value in state_dict.items()
-    }
+    states = with_states(state_dict)
     _load(states, storage_reader, planner or DefaultLoadPlanner(), Ranks(process_group, no_dist))
-    for key, value in states.items():
-        if key in objects:
-            objects[key].load_state_dict(value)
-        else:
-            state_dict[key] = value
+    objects = stateful_keys(state_dict)
+    for key in objects:
+        state_dict[key].load_state_dict(states[key])
+    state_dict.update({key: value for key, value in states.items() if key not in objects})
 
 
 def load_state_dict(

@@ -19,17 +19,10 @@ from .default_planner import DefaultSavePlanner
 from .filesystem import FileSystemWriter
 from .metadata import Metadata
 from .planner import SavePlan, SavePlanner
-from .stateful import Stateful
+from .stateful import with_states
 from .storage import StorageWriter, call_with
 
 __all__ = ["async_save", "save", "save_state_dict"]
-
-
-def _states(state_dict: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value.state_dict() if isinstance(value, Stateful) and not isinstance(value, Tensor) else value
-        for key, value in state_dict.items()
-    }
 
 
 def _check_place(name: str, checkpoint_id: Any, writer: StorageWriter | None) -> None:
@@ -81,7 +74,7 @@ def save(
     _check_place("save", checkpoint_id, storage_writer)
     _saves.wait()
     writer, ranks = _writer(checkpoint_id, storage_writer), Ranks(process_group, no_dist)
-    return _save(_states(state_dict), writer, planner or DefaultSavePlanner(), ranks)
+    return _save(with_states(state_dict), writer, planner or DefaultSavePlanner(), ranks)
 
 
 def save_state_dict(
@@ -237,7 +230,7 @@ def async_save(
         ['step']
     """
     _check_place("async_save", checkpoint_id, storage_writer)
-    states = _copied(_states(state_dict))
+    states = _copied(with_states(state_dict))
     ranks = Ranks(_saves.group_for(process_group, no_dist), no_dist)
 
     def run() -> Metadata:
