@@ -163,7 +163,16 @@ def chunk(metadata, fqn="w"):
     return metadata.state_dict_metadata[fqn].chunks[0]
 
 
+def boxes(*found):
+    """Chunks of w with these offsets and sizes."""
+    chunks = [dcp.ChunkStorageMetadata(fb.Size(offsets), fb.Size(sizes)) for offsets, sizes in found]
+    return lambda metadata: setattr(metadata.state_dict_metadata["w"], "chunks", chunks)
+
+
 WRONG = {
+    "chunks that overlap": boxes(([0, 0], [2, 3]), ([1, 0], [2, 3])),
+    "chunks that overlap in columns": boxes(([0, 0], [4, 2]), ([0, 1], [4, 1])),
+    "a chunk in another": boxes(([0, 0], [3, 3]), ([1, 0], [1, 3])),
     "a larger tensor": lambda m: setattr(m.state_dict_metadata["w"], "size", fb.Size([5, 3])),
     "a larger chunk": lambda m: setattr(chunk(m), "sizes", fb.Size([5, 3])),
     "a smaller chunk": lambda m: setattr(chunk(m), "sizes", fb.Size([3, 3])),

@@ -32,7 +32,7 @@ StatefulT = TypeVar("StatefulT", bound=Stateful)
 
 
 def stateful_keys(state_dict: dict[str, Any]) -> list[str]:
-    """Return the keys of objects with a state, in one order on all ranks, since the objects may communicate."""
+    """Return the keys of objects with a state, in one order on all ranks: objects may communicate."""
     found = [k for k, v in state_dict.items() if isinstance(v, Stateful) and not isinstance(v, Tensor)]
     return sorted(found, key=str)
 
