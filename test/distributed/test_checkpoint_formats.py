@@ -187,7 +187,7 @@ dcp.save_state_dict(state, Writer(place), coordinator_rank=1)
 state = {"w": fw.zeros(2), "own0": None}
 dcp.load_state_dict(state, dcp.FileSystemReader(place), coordinator_rank=1)
 assert state["w"].tolist() == [1, 1] and state["own0"] == 0
-assert "expected a rank below 2, got 2" in raised(
+assert "expected coordinator_rank below 2, got 2" in raised(
     dcp.load_state_dict, state, dcp.FileSystemReader(place), coordinator_rank=2)[1]
 """
 

@@ -246,7 +246,7 @@ def test_containers_that_were_saved_as_one_value_are_loaded_as_one(wanted, parti
 def test_errors_name_the_key_and_the_sizes(tmp_path):
     save({"w": fb.zeros(2, 3)}, tmp_path)
     text = str(failure(load, {"w": fb.zeros(3, 2)}, tmp_path))
-    assert "w" in text and "[2, 3]" in text and "[3, 2]" in text
+    assert "Size mismatch" in text and "'w'" in text and "expected (2, 3), got (3, 2)" in text
     assert "Missing key in checkpoint state_dict: q." in str(failure(load, {"q": 1}, tmp_path))
     assert isinstance(failure(load, {"w": 1}, tmp_path / "absent"), FileNotFoundError)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flambeau
@@ -66,19 +67,20 @@ class _Described:
     dtype: Any
 
 
-def _described(path: Path, value: Any) -> Any:
+def _described(name: str, path: Path, value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
     if is_dtensor(value):
         where = ".".join(map(str, path))
-        raise ValueError(f"broadcast_from_rank0: expected a whole tensor for {where!r}, got a DTensor")
+        raise ValueError(f"{name}: expected a whole tensor for {where!r} in rank 0, got a DTensor")
     return _Described(tuple(value.shape), value.dtype)
 
 
-def from_rank_0(tree: Any, keep: Callable[[Path, Tensor], Tensor]) -> Any:
+def from_rank_0(name: str, tree: Any, keep: Callable[[Path, Tensor], Tensor]) -> Any:
     """Return the state of rank 0 in all processes; one whole tensor is there at a time.
 
     Args:
+        name: the public function.
         tree: the state; only that of rank 0 counts.
         keep: returns what a process keeps of a tensor.
     """
@@ -86,7 +88,7 @@ def from_rank_0(tree: Any, keep: Callable[[Path, Tensor], Tensor]) -> Any:
     box, failure = [None], None
     if is_source:
         try:
-            box = [mapped(tree, _described)]
+            box = [mapped(tree, partial(_described, name))]
         except ValueError as error:
             failure = error
             box = [str(error)]  # type: ignore[list-item]

@@ -110,18 +110,18 @@ class _Rules:
         if isinstance(obj, TensorProperties) and isinstance(state, tuple) and len(state) == 5:
             dtype, layout, requires_grad, encoding, pinned = state
             if not isinstance(encoding, names._MEM_FORMAT_ENCODING):
-                raise ValueError("expected a memory format")
+                raise ValueError(f"expected a memory format, got {type(encoding).__name__}")
             state = {"dtype": dtype, "layout": layout, "requires_grad": requires_grad, "pin_memory": pinned}
         self._set(obj, state)
 
     def _set(self, obj: Any, state: Any) -> None:
         known = {f.name for f in fields(obj)}
         if not isinstance(state, dict) or not known.issuperset(state):
-            raise pickle.UnpicklingError(f"expected attributes of {type(obj).__name__}")
+            raise pickle.UnpicklingError(f"expected attributes of {type(obj).__name__}, got others")
         if isinstance(obj, MetadataIndex):  # it is hashed before the whole is checked
             offset = state.get("offset")
             if not isinstance(state.get("fqn", ""), str) or not (offset is None or isinstance(offset, Size)):
-                raise pickle.UnpicklingError("expected a name and an offset of integers")
+                raise pickle.UnpicklingError("expected a name and an offset of integers, got other values")
         vars(obj).update(state)
 
     def is_list(self, obj: Any) -> bool:
@@ -136,7 +136,7 @@ class _Rules:
 
 def _expect(given: bool, what: str) -> None:
     if not given:
-        raise ValueError(f"expected {what}")
+        raise ValueError(f"expected {what}, got another value")
 
 
 def _check_tensor(fqn: str, whole: TensorStorageMetadata) -> None:

@@ -195,7 +195,7 @@ def packed_state(
                 state[i] = _like(given["state"][name], parameter)
             elif strict and given["state"] and parameter.requires_grad:
                 raise RuntimeError(
-                    f"Missing optimizer state for parameter {names[i][0]!r} in checkpoint. The parameter "
+                    f"set_optimizer_state_dict: Missing optimizer state for parameter {names[i][0]!r}, which "
                     "requires gradients. To load anyway, use StateDictOptions(strict=False)."
                 )
     return {"state": state, "param_groups": groups}

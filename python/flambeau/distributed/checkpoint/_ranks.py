@@ -55,11 +55,11 @@ class Ranks:
         self.group = process_group
         self.rank = 0 if self.alone else get_rank(process_group)
         if self.rank < 0:
-            raise ValueError("process_group: expected a group that this process is in, got another one")
+            raise ValueError("checkpoint: expected a group that this process is in, got another one")
         self.size = 1 if self.alone else get_world_size(process_group)
         self.coordinator = 0 if self.alone else coordinator
         if not 0 <= self.coordinator < self.size:
-            raise ValueError(f"coordinator_rank: expected a rank below {self.size}, got {coordinator}")
+            raise ValueError(f"checkpoint: expected coordinator_rank below {self.size}, got {coordinator}")
         self.is_coordinator = self.rank == self.coordinator
 
     def gather(self, step: str, call: Callable[[], Value]) -> list[Value]:

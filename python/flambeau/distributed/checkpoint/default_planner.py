@@ -273,7 +273,7 @@ class DefaultLoadPlanner(LoadPlanner):
             if fqn in known:
                 items += _read_items(fqn, known[fqn], value)
             elif not self.allow_partial_load:
-                raise RuntimeError(f"Missing key in checkpoint state_dict: {fqn}.")
+                raise RuntimeError(f"load: Missing key in checkpoint state_dict: {fqn}.")
         return LoadPlan(items)
 
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
@@ -320,7 +320,10 @@ def _read_items(fqn: str, saved: Any, value: Any) -> list[ReadItem]:
         found = type(value).__name__
         raise ValueError(f"load: expected a tensor for {fqn!r}, as in the checkpoint, got {found}")
     if tuple(saved.size) != tuple(value.shape):
-        raise ValueError(f"Size mismatch between saved {saved.size} and current: {value.shape} for {fqn}")
+        raise ValueError(
+            f"load: Size mismatch between saved and current values of {fqn!r}: expected "
+            f"{tuple(saved.size)}, got {tuple(value.shape)}"
+        )
     items = []
     for place, own in enumerate(chunks_of(value)):
         for number, chunk in enumerate(saved.chunks):

@@ -239,7 +239,7 @@ def set_model_state_dict(
 
     if options.broadcast_from_rank0:
         default_group()  # an error without one
-        given = from_rank_0(model_state_dict, keep)
+        given = from_rank_0(name, model_state_dict, keep)
     else:
         given = {k: keep((k,), v) if isinstance(v, Tensor) else v for k, v in model_state_dict.items()}
     if not given:
@@ -298,7 +298,7 @@ def set_optimizer_state_dict(
             owner, slot = _owner(key, parameters)
             return part_like(whole, owner) if is_whole(slot, whole, owner) else whole
 
-        given = from_rank_0(given, keep)
+        given = from_rank_0(name, given, keep)
     if not given:
         raise RuntimeError(f"{name}: expected the state of optimizers, got an empty dict")
     if "param_groups" not in given and any(key.startswith("param_groups.") for key in given):
