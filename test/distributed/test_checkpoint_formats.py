@@ -17,6 +17,7 @@ from flambeau.distributed.checkpoint.format_utils import (
     dcp_to_torch_save,
     torch_save_to_dcp,
 )
+from flambeau.distributed.checkpoint.metadata import MetadataIndex
 from flambeau.distributed.checkpoint.state_dict_loader import _load_state_dict
 from oracle import pytorch
 
@@ -223,6 +224,26 @@ def test_bad_files_are_errors(tmp_path):
     with pytest.raises(dcp.CheckpointException, match="expected an empty dict"):
         reader, planner = dcp.FileSystemReader(tmp_path / "c"), _EmptyStateDictLoadPlanner()
         _load_state_dict({"a": 1}, storage_reader=reader, planner=planner, no_dist=True)
+
+
+@pytest.mark.parametrize("sizes", [(2**62, 2**62), (2**62,), (2**40, 3), (0, 2**62)])
+def test_sizes_that_no_memory_holds_are_errors(tmp_path, sizes):
+    save({"a": fb.ones(1), "b": 2}, tmp_path)
+    metadata = dcp.FileSystemReader(tmp_path).read_metadata()
+    whole = metadata.state_dict_metadata["a"]
+    whole.size = whole.chunks[0].sizes = fb.Size(sizes)
+    whole.chunks[0].offsets = fb.Size([0] * len(sizes))
+    places = {
+        MetadataIndex(i.fqn, i.offset and [0] * len(sizes)): p for i, p in metadata.storage_data.items()
+    }
+    metadata.storage_data = places
+    (tmp_path / ".metadata").write_bytes(_metadata_file.dumps(metadata))
+    if 0 in sizes:
+        dcp_to_torch_save(tmp_path, tmp_path / "whole.pt")
+        assert tuple(fb.load(tmp_path / "whole.pt")["a"].shape) == sizes
+        return
+    assert not isinstance(failure(dcp_to_torch_save, tmp_path, tmp_path / "whole.pt"), AssertionError)
+    assert load({"b": 0}, tmp_path) == {"b": 2}
 
 
 PATHS = {

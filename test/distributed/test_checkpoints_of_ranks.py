@@ -189,6 +189,21 @@ found["sizes"] = failed(dcp.save, {"x": fw.ones(2 + rank)}, checkpoint_id=place 
 other = fw.ones(2, dtype=[fw.float32, fw.int64][rank])
 found["dtypes"] = failed(dcp.save, {"x": other}, checkpoint_id=place / "a")
 found["kinds"] = failed(dcp.save, {"x": fw.ones(2) if rank else 3}, checkpoint_id=place / "a")
+
+class Odd(Exception):
+    "Cannot be sent to another process."
+
+    def __init__(self):
+        super().__init__("odd")
+        self.function = lambda: 0
+
+class Raises(dcp.DefaultSavePlanner):
+    def create_local_plan(self):
+        if rank == 1:
+            raise Odd
+        return super().create_local_plan()
+
+found["odd"] = failed(dcp.save, {"x": 1}, checkpoint_id=place / "a", planner=Raises())
 sums = DTensor.from_local(fw.ones(2), mesh, [Partial()])
 found["partial"] = failed(dcp.save, {"x": sums}, checkpoint_id=place / "a")
 dcp.save({"x": fw.ones(2), "n": (lambda: 0) if rank else 5}, checkpoint_id=place / "b")  # rank 0 writes n
@@ -209,6 +224,7 @@ def test_a_failure_of_one_process_is_raised_by_all(tmp_path):
     assert total == 2 and not exists
     kinds = {name: {rank: error for rank, (error, _) in f.items()} for name, f in found.items()}
     assert kinds["write"].keys() == {"1"}
+    assert found["odd"] == {"1": ["RuntimeError", "Odd: odd"]}
     assert kinds["sizes"] == kinds["dtypes"] == kinds["kinds"] == {"0": "ValueError"}
     assert kinds["partial"] == {"0": "ValueError", "1": "ValueError"}
     assert kinds["key"] == {"1": "RuntimeError"} and kinds["size"] == {"1": "ValueError"}
