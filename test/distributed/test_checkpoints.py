@@ -357,6 +357,31 @@ def test_classes_of_programs_take_part(tmp_path):
     assert state["w"].tolist() == [2, 2, 2] and load({"n": 0}, tmp_path) == {"n": 2}
 
 
+def test_functions_that_programs_plan_with_are_those_of_pytorch():
+    def plans(torch):
+        own = import_module(f"{torch.__name__}.distributed.checkpoint.default_planner")
+        state = {"w": torch.ones(2, 3), "n": 1}
+        offers = [own.create_default_local_save_plan(state, is_coordinator=True)]
+        saves, metadata = own.create_default_global_save_plan(offers)
+        wanted = {"w": torch.zeros(2, 3), "q": 1}
+        load = own.create_default_local_load_plan(wanted, metadata, strict=False)
+        with pytest.raises(RuntimeError, match=r"Missing key in checkpoint state_dict: q\."):
+            own.create_default_local_load_plan(wanted, metadata)
+        (read,) = own.create_default_global_load_plan([load])[0].items
+        box = (
+            read.dest_index.fqn,
+            tuple(read.dest_offsets),
+            tuple(read.storage_offsets),
+            tuple(read.lengths),
+        )
+        writes = sorted(
+            (i.index.fqn, i.index.offset and tuple(i.index.offset), i.type.name) for i in saves[0].items
+        )
+        return writes, box, sorted(metadata.state_dict_metadata)
+
+    assert plans(fb) == plans(pytorch())
+
+
 def test_without_flattening_nested_values_are_one(tmp_path):
     state = {"a": {"w": fb.ones(2)}, "t": fb.ones(1)}
     planner = dcp.DefaultSavePlanner(flatten_state_dict=False)

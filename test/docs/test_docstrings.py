@@ -163,6 +163,7 @@ OTHER_PACKAGES = (
     "distributed.algorithms.model_averaging.averagers",
     "distributed.algorithms.model_averaging.utils",
     "distributed.checkpoint",
+    "distributed.checkpoint.default_planner",
     "distributed.checkpoint.format_utils",
     "distributed.checkpoint.metadata",
     "distributed.checkpoint.planner",

@@ -31,10 +31,8 @@ distributed.checkpoint._unbuilt
       StreamTransformExtension
   enum SerializationFormat TORCH_SAVE SAFETENSORS
   enum StateDictType FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT
-  def create_default_global_load_plan create_default_global_save_plan create_default_local_load_plan
-      create_default_local_save_plan create_read_items_for_chunk_list dedup_save_plans
-      find_state_dict_object flatten_state_dict load_sharded_optimizer_state_dict narrow_tensor_by_index
-      set_element unflatten_state_dict
+  def create_read_items_for_chunk_list dedup_save_plans find_state_dict_object flatten_state_dict
+      load_sharded_optimizer_state_dict narrow_tensor_by_index set_element unflatten_state_dict
 distributed.checkpoint.hf_storage
   from HuggingFaceStorageReader=distributed.checkpoint HuggingFaceStorageWriter=distributed.checkpoint
 distributed.checkpoint._consolidate_hf_safetensors

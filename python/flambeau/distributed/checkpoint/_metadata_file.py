@@ -15,8 +15,8 @@ from flambeau.serialization._opcodes import Interpreter
 from flambeau.serialization._pickler import Pickler, _Global
 
 from . import metadata as names
+from ._chunks import check_chunks
 from ._storage_place import StoragePlace, shown
-from .default_planner import check_chunks
 from .metadata import (
     BytesStorageMetadata,
     ChunkStorageMetadata,

@@ -26,8 +26,8 @@ from flambeau.futures import Future
 from flambeau.serialization._replacement import replacing
 
 from . import _metadata_file
+from ._chunks import narrowed
 from ._storage_place import StoragePlace
-from .default_planner import narrowed
 from .metadata import Metadata, MetadataIndex, StorageMeta
 from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 from .storage import StorageReader, StorageWriter, WriteResult

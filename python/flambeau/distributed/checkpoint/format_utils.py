@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import flambeau
 from flambeau import serialization
 from flambeau._C import Tensor
 from flambeau._types.size import Size
@@ -17,8 +16,9 @@ from flambeau.distributed._groups import get_rank
 from flambeau.distributed._objects import broadcast_object_list
 from flambeau.futures import Future
 
-from ._nesting import flatten, nested, parts_of
-from .default_planner import DefaultLoadPlanner, narrowed
+from ._chunks import narrowed
+from ._nesting import flatten
+from .default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner, empty_value
 from .filesystem import FileSystemReader
 from .metadata import (
     BytesStorageMetadata,
@@ -33,47 +33,6 @@ from .state_dict_saver import save
 from .storage import StorageReader
 
 __all__ = ["BroadcastingTorchSaveReader", "DynamicMetaLoadPlanner", "dcp_to_torch_save", "torch_save_to_dcp"]
-
-
-class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
-    """Fills an empty dict with what a checkpoint holds, nested as it was saved.
-
-    Args:
-        keys: names of values or of containers that are wanted. Default: all.
-        args: as for `DefaultLoadPlanner`.
-        kwargs: as for `DefaultLoadPlanner`.
-    """
-
-    def __init__(self, keys: Any = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.keys = None if keys is None else set(keys)
-
-    def set_up_planner(
-        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:
-        """Make empty tensors for what the checkpoint holds. Raises: ValueError if the dict is not empty."""
-        if state_dict or metadata is None:
-            raise ValueError(
-                f"load: expected an empty dict to fill and metadata, got keys {list(state_dict)}"
-            )
-        known = metadata.planner_data if isinstance(metadata.planner_data, dict) else {}
-        paths = {fqn: parts_of(fqn, known.get(fqn, (fqn,))) for fqn in metadata.state_dict_metadata}
-        self.mappings = {fqn: path for fqn, path in paths.items() if self._is_wanted(fqn, path)}
-        self.state_dict = {fqn: _empty(metadata.state_dict_metadata[fqn]) for fqn in self.mappings}
-        state_dict.update(nested(self.state_dict, self.mappings))
-        self.original_state_dict, self.metadata = state_dict, metadata
-        self.is_coordinator = is_coordinator
-
-    def _is_wanted(self, fqn: str, path: tuple[Any, ...]) -> bool:
-        if self.keys is None or fqn in self.keys:
-            return True
-        return any(".".join(map(str, path[:count])) in self.keys for count in range(1, len(path)))
-
-
-def _empty(saved: Any) -> Any:
-    if isinstance(saved, BytesStorageMetadata):
-        return None
-    return flambeau.empty(tuple(saved.size), dtype=saved.properties.dtype)
 
 
 def dcp_to_torch_save(
@@ -248,7 +207,7 @@ class BroadcastingTorchSaveReader(StorageReader):
             box = [self.values[fqn] if is_source else None]
             broadcast_object_list(box, self.coordinator_rank)
             return box[0]
-        whole = self.values[fqn].detach().contiguous() if is_source else _empty(known)
+        whole = self.values[fqn].detach().contiguous() if is_source else empty_value(known)
         broadcast(whole, self.coordinator_rank)
         return whole
 

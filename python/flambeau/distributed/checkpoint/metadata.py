@@ -23,6 +23,9 @@ __all__ = [
 ]
 
 
+STATE_DICT_TYPE = dict[str, Any]
+
+
 class _MEM_FORMAT_ENCODING(Enum):
     """Memory formats as numbers of the format."""
 
