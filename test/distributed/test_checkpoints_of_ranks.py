@@ -204,6 +204,26 @@ class Raises(dcp.DefaultSavePlanner):
         return super().create_local_plan()
 
 found["odd"] = failed(dcp.save, {"x": 1}, checkpoint_id=place / "a", planner=Raises())
+
+class Failing:
+    def state_dict(self):
+        if rank == 1:
+            raise KeyError("own")
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+for name, call in (("save", dcp.save), ("load", dcp.load)):
+    try:
+        call({"o": Failing()}, checkpoint_id=place / "a")
+    except dcp.CheckpointException as error:
+        own = [rank, str(error)]
+    except KeyError as error:
+        own = [rank, repr(error)]
+    everyone = [None] * size
+    dist.all_gather_object(everyone, own)
+    found[f"object {name}"] = everyone
 sums = DTensor.from_local(fw.ones(2), mesh, [Partial()])
 found["partial"] = failed(dcp.save, {"x": sums}, checkpoint_id=place / "a")
 dcp.save({"x": fw.ones(2), "n": (lambda: 0) if rank else 5}, checkpoint_id=place / "b")  # rank 0 writes n
@@ -222,6 +242,10 @@ def test_a_failure_of_one_process_is_raised_by_all(tmp_path):
     assert first == second
     found, total, exists = first
     assert total == 2 and not exists
+    for name in ("save", "load"):
+        (_, others), own = found.pop(f"object {name}")
+        assert own == [1, "KeyError('own')"]
+        assert f"{name}: states of objects failed on ranks [1]" in others and "KeyError: 'own'" in others
     kinds = {name: {rank: error for rank, (error, _) in f.items()} for name, f in found.items()}
     assert kinds["write"].keys() == {"1"}
     assert found["odd"] == {"1": ["RuntimeError", "Odd: odd"]}

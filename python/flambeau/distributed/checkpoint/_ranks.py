@@ -78,6 +78,25 @@ class Ranks:
             raise CheckpointException(step, failures) from (failure and failure[0])
         return [value for value, _ in found]
 
+    def together(self, step: str, call: Callable[[], Value]) -> Value:
+        """Return the result of this rank; nothing but failures is sent.
+
+        Raises: the exception of this rank; CheckpointException if the step fails on another one.
+        """
+        value, failure = _attempt(call)
+
+        def report() -> None:
+            if failure is not None:
+                raise failure[0]
+
+        try:
+            self.gather(step, report)
+        except CheckpointException:
+            if failure is not None:
+                raise failure[0] from None
+            raise
+        return value  # type: ignore[return-value]
+
     def decide(self, step: str, call: Callable[[], Value]) -> Value:
         """Return the result of the coordinator on each rank.
 

@@ -41,7 +41,7 @@ def load(
         no_dist: whether this process loads alone.
     Returns: None.
     Raises: CheckpointException on all ranks if one fails: the checkpoint lacks a key, a size differs, a file
-        is damaged. RuntimeError if no place is given.
+        is damaged. RuntimeError if no place is given. What an object raises when it is asked for its state.
 
     Example:
         >>> import tempfile
@@ -59,8 +59,9 @@ def load(
         storage_reader = FileSystemReader(checkpoint_id)
     else:
         storage_reader.reset(checkpoint_id)
-    states = with_states(state_dict)
-    _load(states, storage_reader, planner or DefaultLoadPlanner(), Ranks(process_group, no_dist))
+    ranks = Ranks(process_group, no_dist)
+    states = ranks.together("load: states of objects", lambda: with_states(state_dict))
+    _load(states, storage_reader, planner or DefaultLoadPlanner(), ranks)
     objects = stateful_keys(state_dict)
     for key in objects:
         state_dict[key].load_state_dict(states[key])

@@ -61,7 +61,8 @@ def save(
         no_dist: whether this process saves alone.
         use_collectives: no effect; ranks always exchange their plans.
     Returns: the metadata, on each rank.
-    Raises: CheckpointException on all ranks if one fails; RuntimeError if no place is given.
+    Raises: CheckpointException on all ranks if one fails; RuntimeError if no place is given; what an object
+        raises when it is asked for its state.
 
     Example:
         >>> import tempfile
@@ -74,7 +75,8 @@ def save(
     _check_place("save", checkpoint_id, storage_writer)
     _saves.wait()
     writer, ranks = _writer(checkpoint_id, storage_writer), Ranks(process_group, no_dist)
-    return _save(with_states(state_dict), writer, planner or DefaultSavePlanner(), ranks)
+    states = ranks.together("save: states of objects", lambda: with_states(state_dict))
+    return _save(states, writer, planner or DefaultSavePlanner(), ranks)
 
 
 def save_state_dict(
