@@ -35,6 +35,8 @@ EXEMPT_TYPES = {
 COMPLETED = {
     "serialization/_opcodes.py": "`load` puts its name before the text",
     "serialization/_allowed.py": "`load` puts its name before the text",
+    "distributed/checkpoint/_metadata_file.py": "`load` puts its name before the text",
+    "distributed/checkpoint/_storage_place.py": "`load` puts its name before the text",
     "compiler/capture/instructions.py": "the texts are those of Python's interpreter",
     "compiler/capture/values.py": "the texts are those of Python's interpreter",
     "compiler/capture/frames.py": "the texts are those of Python's generators",

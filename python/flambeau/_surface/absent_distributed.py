@@ -23,89 +23,32 @@ distributed.autograd
   class DistAutogradContext context
   def backward get_gradients
   answer is_available=False
-distributed.checkpoint
-  class BytesStorageMetadata ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner FileSystemReader
-      FileSystemWriter HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata
-      QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter
-      TensorStorageMetadata WriteItem
-  error CheckpointException=BaseException
-  def async_save load load_sharded_optimizer_state_dict load_state_dict save save_state_dict
-distributed.checkpoint.default_planner
-  class DTensor MetadataIndex StorageMeta
-  enum WriteItemType TENSOR SHARD BYTE_IO
-  def create_default_global_load_plan create_default_global_save_plan create_default_local_load_plan
-      create_default_local_save_plan dedup_save_plans find_state_dict_object flatten_state_dict
-      narrow_tensor_by_index set_element
-  from BytesStorageMetadata=distributed.checkpoint ChunkStorageMetadata=distributed.checkpoint
-      DefaultLoadPlanner=distributed.checkpoint DefaultSavePlanner=distributed.checkpoint
-      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
-      ReadItem=distributed.checkpoint SavePlan=distributed.checkpoint SavePlanner=distributed.checkpoint
-      TensorStorageMetadata=distributed.checkpoint WriteItem=distributed.checkpoint
-distributed.checkpoint.filesystem
-  class BlockingAsyncStager ExtensionRegistry FileSystem FileSystemBase StreamTransformExtension WriteResult
-  enum LoadItemType TENSOR BYTE_IO
+distributed.checkpoint._unbuilt
+  class BlockingAsyncStager ChunkShardingSpec ExtensionRegistry FSDP FileSystem FileSystemBase
+      FullOptimStateDictConfig FullStateDictConfig HuggingFaceStorageReader HuggingFaceStorageWriter
+      OptimStateDictConfig QuantizedHuggingFaceStorageReader Shard ShardTensorProperties
+      ShardedOptimStateDictConfig ShardedStateDictConfig ShardedTensor StateDictConfig
+      StreamTransformExtension
   enum SerializationFormat TORCH_SAVE SAFETENSORS
-  from FileSystemReader=distributed.checkpoint FileSystemWriter=distributed.checkpoint
-      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
-      ReadItem=distributed.checkpoint SavePlan=distributed.checkpoint SavePlanner=distributed.checkpoint
-      StorageMeta=distributed.checkpoint.default_planner StorageReader=distributed.checkpoint
-      StorageWriter=distributed.checkpoint WriteItem=distributed.checkpoint
-      WriteItemType=distributed.checkpoint.default_planner
-      narrow_tensor_by_index=distributed.checkpoint.default_planner
+  enum StateDictType FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT
+  def create_read_items_for_chunk_list dedup_save_plans find_state_dict_object flatten_state_dict
+      load_sharded_optimizer_state_dict narrow_tensor_by_index set_element unflatten_state_dict
 distributed.checkpoint.hf_storage
   from HuggingFaceStorageReader=distributed.checkpoint HuggingFaceStorageWriter=distributed.checkpoint
-distributed.checkpoint.state_dict_loader
-  def _load_state_dict
-  from load=distributed.checkpoint load_state_dict=distributed.checkpoint
 distributed.checkpoint._consolidate_hf_safetensors
   def consolidate_safetensors_files consolidate_safetensors_files_on_every_rank
-distributed.checkpoint.format_utils
-  class _EmptyStateDictLoadPlanner BroadcastingTorchSaveReader DynamicMetaLoadPlanner TensorProperties
-  def dcp_to_torch_save torch_save_to_dcp
-  from DefaultLoadPlanner=distributed.checkpoint FileSystemReader=distributed.checkpoint
-      FileSystemWriter=distributed.checkpoint LoadItemType=distributed.checkpoint.filesystem
-      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
-      StorageReader=distributed.checkpoint TensorStorageMetadata=distributed.checkpoint
-      flatten_state_dict=distributed.checkpoint.default_planner
-      narrow_tensor_by_index=distributed.checkpoint.default_planner
-distributed.checkpoint.metadata
-  from BytesStorageMetadata=distributed.checkpoint ChunkStorageMetadata=distributed.checkpoint
-      Metadata=distributed.checkpoint MetadataIndex=distributed.checkpoint.default_planner
-      StorageMeta=distributed.checkpoint.default_planner
-      TensorProperties=distributed.checkpoint.format_utils TensorStorageMetadata=distributed.checkpoint
 distributed.checkpoint.optimizer
-  class ChunkShardingSpec Shard ShardTensorProperties ShardedTensor
-  def create_read_items_for_chunk_list unflatten_state_dict
-  from BytesStorageMetadata=distributed.checkpoint ChunkStorageMetadata=distributed.checkpoint
-      DTensor=distributed.tensor DefaultLoadPlanner=distributed.checkpoint
-      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
-      MetadataIndex=distributed.checkpoint.default_planner StorageReader=distributed.checkpoint
-      TensorProperties=distributed.checkpoint.format_utils TensorStorageMetadata=distributed.checkpoint
+  from BytesStorageMetadata=distributed.checkpoint ChunkShardingSpec=distributed.checkpoint._unbuilt
+      ChunkStorageMetadata=distributed.checkpoint DTensor=distributed.tensor
+      DefaultLoadPlanner=distributed.checkpoint LoadPlan=distributed.checkpoint
+      LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
+      MetadataIndex=distributed.checkpoint.metadata Shard=distributed.checkpoint._unbuilt
+      ShardTensorProperties=distributed.checkpoint._unbuilt ShardedTensor=distributed.checkpoint._unbuilt
+      StorageReader=distributed.checkpoint TensorProperties=distributed.checkpoint.metadata
+      TensorStorageMetadata=distributed.checkpoint
+      create_read_items_for_chunk_list=distributed.checkpoint._unbuilt
       load_sharded_optimizer_state_dict=distributed.checkpoint load_state_dict=distributed.checkpoint
-distributed.checkpoint.planner
-  class BytesIOWriteData TensorWriteData
-  from ChunkStorageMetadata=distributed.checkpoint LoadItemType=distributed.checkpoint.filesystem
-      LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
-      MetadataIndex=distributed.checkpoint.default_planner ReadItem=distributed.checkpoint
-      SavePlan=distributed.checkpoint SavePlanner=distributed.checkpoint
-      StorageMeta=distributed.checkpoint.default_planner
-      TensorProperties=distributed.checkpoint.format_utils WriteItem=distributed.checkpoint
-      WriteItemType=distributed.checkpoint.default_planner
-distributed.checkpoint.state_dict
-  class FSDP FullOptimStateDictConfig FullStateDictConfig OptimStateDictConfig ShardedOptimStateDictConfig
-      ShardedStateDictConfig StateDictConfig StateDictOptions
-  enum StateDictType FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT
-  def get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict
-      set_optimizer_state_dict set_state_dict
-  from DTensor=distributed.tensor ShardedTensor=distributed.checkpoint.optimizer
-distributed.checkpoint.stateful
-  class Stateful
-distributed.checkpoint.storage
-  from LoadPlan=distributed.checkpoint LoadPlanner=distributed.checkpoint Metadata=distributed.checkpoint
-      MetadataIndex=distributed.checkpoint.default_planner SavePlan=distributed.checkpoint
-      SavePlanner=distributed.checkpoint StorageMeta=distributed.checkpoint.default_planner
-      StorageReader=distributed.checkpoint StorageWriter=distributed.checkpoint
-      WriteResult=distributed.checkpoint.filesystem
+      unflatten_state_dict=distributed.checkpoint._unbuilt
 distributed._composable
   def checkpoint contract replicate
 distributed._composable.fsdp

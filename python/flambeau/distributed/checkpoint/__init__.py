@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from flambeau._loading.lazy import attributes
+
 from .api import CheckpointException
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import FileSystemReader, FileSystemWriter
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from .planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
-from .state_dict_loader import load
-from .state_dict_saver import async_save, save
+from .state_dict_loader import load, load_state_dict
+from .state_dict_saver import async_save, save, save_state_dict
 from .storage import StorageReader, StorageWriter
 
 __all__ = [
@@ -31,5 +33,16 @@ __all__ = [
     "WriteItem",
     "async_save",
     "load",
+    "load_state_dict",
     "save",
+    "save_state_dict",
 ]
+
+# Names of this module whose subsystems are not built are in a table.
+_UNBUILT = (
+    "HuggingFaceStorageReader HuggingFaceStorageWriter QuantizedHuggingFaceStorageReader "
+    "load_sharded_optimizer_state_dict"
+).split()
+__getattr__, __dir__ = attributes(
+    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+)

@@ -15,8 +15,8 @@ from flambeau.serialization._opcodes import Interpreter
 from flambeau.serialization._pickler import Pickler, _Global
 
 from . import metadata as names
-from ._storage_place import StoragePlace
-from .default_planner import check_chunks
+from ._chunks import check_chunks
+from ._storage_place import StoragePlace, shown
 from .metadata import (
     BytesStorageMetadata,
     ChunkStorageMetadata,
@@ -46,20 +46,27 @@ _NAMES = {cls: _Global(*name) for name, cls in _CLASSES.items()}
 
 
 def _path(*parts: Any) -> str:
-    return str(PurePath(*map(str, parts)))
+    if not all(isinstance(part, str) for part in parts):
+        raise ValueError(f"expected parts of a path, got {[type(part).__name__ for part in parts]}")
+    return str(PurePath(*parts))
 
 
 def _size(values: Any = ()) -> Size:
-    found = tuple(values)
-    if not all(type(n) is int and 0 <= n < 2**63 for n in found):
-        raise ValueError(f"expected sizes >= 0, got {found}")
-    return Size(found)
+    if not all(type(n) is int and 0 <= n < 2**63 for n in values):
+        raise ValueError(f"expected sizes >= 0, got {[shown(n) for n in values]}")
+    return Size(values)
 
 
 def _layout(name: Any) -> Any:
-    if name != "torch.strided":
-        raise ValueError(f"expected strided tensors, got {name!r}")
+    if not isinstance(name, str) or name != "torch.strided":
+        raise ValueError(f"expected strided tensors, got {shown(name)}")
     return _C.strided
+
+
+def _encoding(number: Any) -> Any:
+    if type(number) is not int:  # the enumeration would hash it
+        raise ValueError(f"expected the number of a memory format, got {shown(number)}")
+    return names._MEM_FORMAT_ENCODING(number)
 
 
 class _Rules:
@@ -70,7 +77,7 @@ class _Rules:
         if key in _CLASSES:
             return _CLASSES[key]
         if key == _ENCODING:
-            return names._MEM_FORMAT_ENCODING
+            return _encoding
         if key == ("torch", "Size"):
             return _size
         if key == ("torch.serialization", "_get_layout"):
@@ -83,10 +90,13 @@ class _Rules:
         return found
 
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
-        if function in (_size, _layout, _path, names._MEM_FORMAT_ENCODING):
+        if function in (_size, _layout, _path, _encoding):
             return function(*args)
         made = self.make(function, ())
-        self._set(made, dict(zip([f.name for f in fields(made)], args, strict=False)))
+        known = [f.name for f in fields(made)]
+        if len(args) > len(known):
+            raise pickle.UnpicklingError(f"expected at most {len(known)} arguments, got {len(args)}")
+        self._set(made, dict(zip(known, args, strict=False)))
         return made
 
     def make(self, cls: Any, args: tuple[Any, ...]) -> Any:
@@ -100,19 +110,18 @@ class _Rules:
         if isinstance(obj, TensorProperties) and isinstance(state, tuple) and len(state) == 5:
             dtype, layout, requires_grad, encoding, pinned = state
             if not isinstance(encoding, names._MEM_FORMAT_ENCODING):
-                raise ValueError("expected a memory format")
+                raise ValueError(f"expected a memory format, got {type(encoding).__name__}")
             state = {"dtype": dtype, "layout": layout, "requires_grad": requires_grad, "pin_memory": pinned}
         self._set(obj, state)
 
     def _set(self, obj: Any, state: Any) -> None:
         known = {f.name for f in fields(obj)}
         if not isinstance(state, dict) or not known.issuperset(state):
-            raise pickle.UnpicklingError(f"expected attributes of {type(obj).__name__}")
-        offset = state.get("offset")
-        if isinstance(obj, MetadataIndex) and not (offset is None or isinstance(offset, Size)):
-            raise pickle.UnpicklingError(
-                "expected an offset of integers"
-            )  # it is hashed before it is checked
+            raise pickle.UnpicklingError(f"expected attributes of {type(obj).__name__}, got others")
+        if isinstance(obj, MetadataIndex):  # it is hashed before the whole is checked
+            offset = state.get("offset")
+            if not isinstance(state.get("fqn", ""), str) or not (offset is None or isinstance(offset, Size)):
+                raise pickle.UnpicklingError("expected a name and an offset of integers, got other values")
         vars(obj).update(state)
 
     def is_list(self, obj: Any) -> bool:
@@ -127,7 +136,7 @@ class _Rules:
 
 def _expect(given: bool, what: str) -> None:
     if not given:
-        raise ValueError(f"expected {what}")
+        raise ValueError(f"expected {what}, got another value")
 
 
 def _check_tensor(fqn: str, whole: TensorStorageMetadata) -> None:
@@ -145,6 +154,7 @@ def _checked(found: Any) -> Metadata:
     _expect(isinstance(found, Metadata), "metadata of a checkpoint")
     _expect(isinstance(found.state_dict_metadata, dict), "a dict of values")
     _expect(isinstance(found.storage_data, dict), "a dict of places")
+    _expect(found.storage_meta is None or isinstance(found.storage_meta, StorageMeta), "facts of a storage")
     for fqn, whole in found.state_dict_metadata.items():
         _expect(isinstance(fqn, str), "keys of text")
         if isinstance(whole, TensorStorageMetadata):

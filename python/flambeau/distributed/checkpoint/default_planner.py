@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import io
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import flambeau
 from flambeau import serialization
 from flambeau._C import Tensor
+from flambeau._loading.lazy import attributes
 from flambeau._types.size import Size
 
-from ._chunks import chunk_values, chunks_of, write_items
-from ._nesting import Path, flatten, set_leaf
+from ._chunks import check_chunks, chunk_values, chunks_of, narrowed, overlap, write_items
+from ._nesting import Path, flatten, flatten_as_saved, nested, parts_of, set_leaf
 from .metadata import (
     BytesStorageMetadata,
-    ChunkStorageMetadata,
     Metadata,
     MetadataIndex,
     StorageMeta,
@@ -24,13 +24,28 @@ from .metadata import (
 )
 from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 
-__all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
+__all__ = [
+    "DefaultLoadPlanner",
+    "DefaultSavePlanner",
+    "create_default_global_load_plan",
+    "create_default_global_save_plan",
+    "create_default_local_load_plan",
+    "create_default_local_save_plan",
+]
+
+# Names of this module whose subsystems are not built are in a table.
+_UNBUILT = (
+    "dedup_save_plans find_state_dict_object flatten_state_dict narrow_tensor_by_index set_element"
+).split()
+__getattr__, __dir__ = attributes(
+    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+)
 
 _VERSION = "1.0.0"  # of the format
 
 
 class DefaultSavePlanner(SavePlanner):
-    """Write each value once: what several ranks hold is written by one of them.
+    """Writes each value once: what several ranks hold is written by one of them.
 
     Args:
         flatten_state_dict: whether nested dicts become keys with dots.
@@ -57,6 +72,7 @@ class DefaultSavePlanner(SavePlanner):
     ) -> None:
         self.flatten_state_dict = flatten_state_dict
         self.dedup_save_to_lowest_rank = dedup_save_to_lowest_rank
+        self.is_coordinator = False
         self.state_dict: dict[str, Any] = {}
         self.mappings: dict[str, Path] = {}
 
@@ -72,26 +88,17 @@ class DefaultSavePlanner(SavePlanner):
 
     def create_local_plan(self) -> SavePlan:
         """Offer everything that this rank holds."""
-        items = [item for fqn, value in self.state_dict.items() for item in write_items(fqn, value)]
-        return SavePlan(items, planner_data=self.mappings)
+        plan = create_default_local_save_plan(self.state_dict, self.is_coordinator)
+        return replace(plan, planner_data=self.mappings)
 
     def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
         """Assign each item to one rank.
 
         Raises: ValueError if ranks disagree about a value, or the chunks of a tensor do not fill it once.
         """
-        described, indices = _described(all_plans)
-        writers = _writers(all_plans, self.dedup_save_to_lowest_rank)
-        plans = []
-        for rank, plan in enumerate(all_plans):
-            items = [
-                replace(item, index=indices[item.index])
-                for item in {item.index: item for item in plan.items}.values()
-                if writers[item.index] == rank
-            ]
-            plans.append(replace(plan, items=items))
+        plans, metadata = _global_save_plan(all_plans, self.dedup_save_to_lowest_rank)
         paths = {key: path for plan in all_plans for key, path in (plan.planner_data or {}).items()}
-        return plans, Metadata(described, planner_data=paths, version=_VERSION)
+        return plans, replace(metadata, planner_data=paths)
 
     def finish_plan(self, new_plan: SavePlan) -> SavePlan:
         """Return the plan as it is."""
@@ -115,6 +122,57 @@ class DefaultSavePlanner(SavePlanner):
         data = io.BytesIO()
         serialization.save(object, data)
         return data
+
+
+def create_default_local_save_plan(state_dict: dict[str, Any], is_coordinator: bool) -> SavePlan:
+    """Return the plan of a rank that offers everything it holds.
+
+    Args:
+        state_dict: the flat state.
+        is_coordinator: no effect.
+    Returns: the plan.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.default_planner import create_default_local_save_plan
+        >>> len(create_default_local_save_plan({"w": flambeau.ones(2), "n": 1}, True).items)
+        2
+    """
+    return SavePlan([item for fqn, value in state_dict.items() for item in write_items(fqn, value)])
+
+
+def create_default_global_save_plan(
+    all_plans: list[SavePlan], rewrite_index_hints: bool = True
+) -> tuple[list[SavePlan], Metadata]:
+    """Assign what ranks offer: each item to one of them.
+
+    Args:
+        all_plans: the plan of each rank.
+        rewrite_index_hints: no effect; indices always get the place of their chunk.
+    Returns: the plans and the metadata.
+    Raises: ValueError if ranks disagree about a value, or the chunks of a tensor do not fill it once.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import default_planner
+        >>> offer = default_planner.create_default_local_save_plan({"w": flambeau.ones(2)}, True)
+        >>> plans, metadata = default_planner.create_default_global_save_plan([offer, offer])
+        >>> [len(plan.items) for plan in plans]
+        [1, 0]
+    """
+    return _global_save_plan(all_plans, lowest=False)
+
+
+def _global_save_plan(all_plans: list[SavePlan], lowest: bool) -> tuple[list[SavePlan], Metadata]:
+    described, indices = _described(all_plans)
+    writers = _writers(all_plans, lowest)
+    plans = []
+    for rank, plan in enumerate(all_plans):
+        items = [
+            replace(item, index=indices[item.index])
+            for item in {item.index: item for item in plan.items}.values()
+            if writers[item.index] == rank
+        ]
+        plans.append(replace(plan, items=items))
+    return plans, Metadata(described, version=_VERSION)
 
 
 def _described(plans: list[SavePlan]) -> tuple[dict[str, Any], dict[MetadataIndex, MetadataIndex]]:
@@ -166,52 +224,8 @@ def _writers(plans: list[SavePlan], lowest: bool) -> dict[MetadataIndex, int]:
     return writers
 
 
-def overlap(first: ChunkStorageMetadata, second: ChunkStorageMetadata) -> tuple[list[int], list[int]] | None:
-    """Return the offsets and lengths of the box that two boxes share; None if they share no element."""
-    offsets, lengths = [], []
-    boxes = zip(first.offsets, first.sizes, second.offsets, second.sizes, strict=True)
-    for begin_a, size_a, begin_b, size_b in boxes:
-        begin, end = max(begin_a, begin_b), min(begin_a + size_a, begin_b + size_b)
-        if end <= begin:
-            return None
-        offsets.append(begin)
-        lengths.append(end - begin)
-    return offsets, lengths
-
-
-def check_chunks(name: str, fqn: str, whole: TensorStorageMetadata) -> None:
-    """Check that the chunks lie in the tensor and fill it without an overlap.
-
-    Raises: ValueError otherwise.
-    """
-    filled = 0
-    for chunk in whole.chunks:
-        box = list(zip(chunk.offsets, chunk.sizes, strict=True))
-        if len(box) != len(whole.size) or any(o + n > s for (o, n), s in zip(box, whole.size, strict=True)):
-            raise ValueError(f"{name}: expected chunks of {fqn!r} within {tuple(whole.size)}, got {chunk}")
-        filled += chunk.sizes.numel()
-    if filled != whole.size.numel() or _any_overlap(whole.chunks):
-        found = [(tuple(c.offsets), tuple(c.sizes)) for c in whole.chunks]
-        raise ValueError(
-            f"{name}: expected chunks that fill {fqn!r} of size {tuple(whole.size)} once, got {found}"
-        )
-
-
-def _any_overlap(chunks: list[ChunkStorageMetadata]) -> bool:
-    if not chunks or not chunks[0].sizes:
-        return len(chunks) > 1
-    ordered = sorted(chunks, key=lambda chunk: chunk.offsets[0])
-    active: list[ChunkStorageMetadata] = []  # those that reach the rows of the next chunk
-    for chunk in ordered:
-        active = [c for c in active if c.offsets[0] + c.sizes[0] > chunk.offsets[0]]
-        if any(overlap(chunk, other) is not None for other in active):
-            return True
-        active.append(chunk)
-    return False
-
-
 class DefaultLoadPlanner(LoadPlanner):
-    """Read each value of the state dict, whichever chunks the checkpoint has.
+    """Reads each value of the state dict, whichever chunks the checkpoint has.
 
     Args:
         flatten_state_dict: whether nested dicts become keys with dots.
@@ -231,6 +245,7 @@ class DefaultLoadPlanner(LoadPlanner):
         allow_partial_load: bool = False,
     ) -> None:
         self.flatten_state_dict, self.allow_partial_load = flatten_state_dict, allow_partial_load
+        self.is_coordinator = False
         self.state_dict: dict[str, Any] = {}
         self.original_state_dict: dict[str, Any] = {}
         self.mappings: dict[str, Path] = {}
@@ -241,7 +256,10 @@ class DefaultLoadPlanner(LoadPlanner):
     ) -> None:
         """Take the state dict, and flatten it."""
         self.original_state_dict, self.metadata = state_dict, metadata
-        self.state_dict, self.mappings = flatten(state_dict) if self.flatten_state_dict else (state_dict, {})
+        known = {} if metadata is None else metadata.state_dict_metadata
+        self.state_dict, self.mappings = (
+            flatten_as_saved(state_dict, known) if self.flatten_state_dict else (state_dict, {})
+        )
         self.is_coordinator = is_coordinator
 
     def create_local_plan(self) -> LoadPlan:
@@ -250,25 +268,18 @@ class DefaultLoadPlanner(LoadPlanner):
         Raises: RuntimeError if the checkpoint lacks a key, ValueError if a size differs.
         """
         assert self.metadata is not None, "create_local_plan: expected set_up_planner with metadata first"
-        known = self.metadata.state_dict_metadata
-        items: list[ReadItem] = []
-        for fqn, value in self.state_dict.items():
-            if fqn in known:
-                items += _read_items(fqn, known[fqn], value)
-            elif not self.allow_partial_load:
-                raise RuntimeError(f"Missing key in checkpoint state_dict: {fqn}.")
-        return LoadPlan(items)
+        return create_default_local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)
 
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
         """Return the plans as they are."""
-        return global_plan
+        return create_default_global_load_plan(global_plan)
 
     def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
         """Return the plan as it is."""
         return central_plan
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
-        """Set a value that is not a tensor; only plain data and tensors are read."""
+        """Set a value that the checkpoint does not hold as a tensor; only plain data and tensors are read."""
         fqn = read_item.dest_index.fqn
         found = serialization.load(value, weights_only=True)
         self.state_dict[fqn] = found
@@ -288,24 +299,104 @@ class DefaultLoadPlanner(LoadPlanner):
         """Do nothing: the view shares memory with the tensor."""
 
 
-def narrowed(tensor: Tensor, offsets: Iterable[int], lengths: Iterable[int]) -> Tensor:
-    """Return the view of a box."""
-    for dim, (offset, length) in enumerate(zip(offsets, lengths, strict=True)):
-        tensor = tensor.narrow(dim, offset, length)
-    return tensor
+class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
+    """Fills an empty dict with what a checkpoint holds, nested as it was saved.
+
+    Args:
+        keys: names of values or of containers that are wanted. Default: all.
+        args: as for `DefaultLoadPlanner`.
+        kwargs: as for `DefaultLoadPlanner`.
+    """
+
+    def __init__(self, keys: Any = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.keys = None if keys is None else set(keys)
+
+    def set_up_planner(
+        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
+    ) -> None:
+        """Make empty tensors for what the checkpoint holds. Raises: ValueError if the dict is not empty."""
+        if state_dict or metadata is None:
+            raise ValueError(
+                f"load: expected an empty dict to fill and metadata, got keys {list(state_dict)}"
+            )
+        known = metadata.planner_data if isinstance(metadata.planner_data, dict) else {}
+        paths = {fqn: parts_of(fqn, known.get(fqn, (fqn,))) for fqn in metadata.state_dict_metadata}
+        self.mappings = {fqn: path for fqn, path in paths.items() if self._is_wanted(fqn, path)}
+        self.state_dict = {fqn: empty_value(metadata.state_dict_metadata[fqn]) for fqn in self.mappings}
+        state_dict.update(nested(self.state_dict, self.mappings))
+        self.original_state_dict, self.metadata = state_dict, metadata
+        self.is_coordinator = is_coordinator
+
+    def _is_wanted(self, fqn: str, path: tuple[Any, ...]) -> bool:
+        if self.keys is None or fqn in self.keys:
+            return True
+        return any(".".join(map(str, path[:count])) in self.keys for count in range(1, len(path)))
+
+
+def empty_value(saved: Any) -> Any:
+    """Return a place for a value: a tensor without values, or None."""
+    if isinstance(saved, BytesStorageMetadata):
+        return None
+    return flambeau.empty(tuple(saved.size), dtype=saved.properties.dtype)
+
+
+def create_default_local_load_plan(
+    state_dict: dict[str, Any], metadata: Metadata, strict: bool = True
+) -> LoadPlan:
+    """Return the plan of a rank that reads what its tensors need.
+
+    Args:
+        state_dict: the flat state to fill.
+        metadata: of the checkpoint.
+        strict: whether keys that the checkpoint lacks are errors; False: they are left out.
+    Returns: the plan.
+    Raises: RuntimeError if the checkpoint lacks a key, ValueError if a size differs.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import Metadata
+        >>> from flambeau.distributed.checkpoint.default_planner import create_default_local_load_plan
+        >>> create_default_local_load_plan({"w": flambeau.ones(2)}, Metadata({}), strict=False).items
+        []
+    """
+    known = metadata.state_dict_metadata
+    items: list[ReadItem] = []
+    for fqn, value in state_dict.items():
+        if fqn in known:
+            items += _read_items(fqn, known[fqn], value)
+        elif strict:
+            raise RuntimeError(f"load: Missing key in checkpoint state_dict: {fqn}.")
+    return LoadPlan(items)
+
+
+def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]:
+    """Return the plans of all ranks as they are.
+
+    Args:
+        all_plans: the plan of each rank.
+    Returns: the plans.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import LoadPlan
+        >>> from flambeau.distributed.checkpoint.default_planner import create_default_global_load_plan
+        >>> len(create_default_global_load_plan([LoadPlan([])]))
+        1
+    """
+    return all_plans
 
 
 def _read_items(fqn: str, saved: Any, value: Any) -> list[ReadItem]:
-    if isinstance(saved, BytesStorageMetadata):
-        if isinstance(value, Tensor):
-            raise ValueError(f"load: expected a tensor for {fqn!r} in the checkpoint, got bytes")
+    if isinstance(saved, BytesStorageMetadata):  # its value replaces also a tensor
         index, nothing = MetadataIndex(fqn), Size([0])
         return [ReadItem(LoadItemType.BYTE_IO, index, nothing, index, nothing, nothing)]
     if not isinstance(value, Tensor):
         found = type(value).__name__
         raise ValueError(f"load: expected a tensor for {fqn!r}, as in the checkpoint, got {found}")
     if tuple(saved.size) != tuple(value.shape):
-        raise ValueError(f"Size mismatch between saved {saved.size} and current: {value.shape} for {fqn}")
+        raise ValueError(
+            f"load: Size mismatch between saved and current values of {fqn!r}: expected "
+            f"{tuple(saved.size)}, got {tuple(value.shape)}"
+        )
     items = []
     for place, own in enumerate(chunks_of(value)):
         for number, chunk in enumerate(saved.chunks):

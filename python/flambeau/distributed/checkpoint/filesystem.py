@@ -12,25 +12,36 @@ import io
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from flambeau import serialization
-from flambeau._C import Tensor
+from flambeau._C import Tensor, strided
+from flambeau._loading.lazy import attributes
 from flambeau.futures import Future
 from flambeau.serialization._replacement import replacing
 
 from . import _metadata_file
+from ._chunks import narrowed
 from ._storage_place import StoragePlace
-from .default_planner import narrowed
-from .metadata import Metadata, StorageMeta
+from .metadata import Metadata, MetadataIndex, StorageMeta
 from .planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 from .storage import StorageReader, StorageWriter, WriteResult
 
 __all__ = ["FileSystemReader", "FileSystemWriter"]
+
+# Names of this module whose subsystems are not built are in a table.
+_UNBUILT = (
+    "BlockingAsyncStager ExtensionRegistry FileSystem FileSystemBase SerializationFormat "
+    "StreamTransformExtension narrow_tensor_by_index"
+).split()
+__getattr__, __dir__ = attributes(
+    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+)
 
 _METADATA = ".metadata"
 _DATA = re.compile(r"__\d+_\d+\.distcp")
@@ -55,7 +66,7 @@ def _completed(call: Callable[..., Any], *args: Any) -> Future[Any]:
 
 
 class FileSystemWriter(StorageWriter):
-    """Write a checkpoint to a directory, which PyTorch's `FileSystemReader` can read.
+    """Writes a checkpoint to a directory, which PyTorch's `FileSystemReader` can read.
 
     The directory keeps its previous checkpoint until the new one is complete and on the disk.
 
@@ -123,20 +134,22 @@ class FileSystemWriter(StorageWriter):
 
     def _write(self, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
         parts = [plan.items] if self.single_file_per_rank else [[item] for item in plan.items]
-        return [r for items in parts if items for r in self._write_file(plan.storage_data, items, planner)]
+        names = self._free_names(plan.storage_data)
+        return [r for items in parts if items for r in self._write_file(next(names), items, planner)]
 
-    def _write_file(self, prefix: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
-        number = 0
-        while (self.path / f"{prefix}{number}.distcp").exists():  # of the checkpoint before
-            number += 1
-        name = f"{prefix}{number}.distcp"
+    def _free_names(self, prefix: str) -> Iterator[str]:
+        """Yield names that no file of the checkpoint before has."""
+        for number in count():
+            name = f"{prefix}{number}.distcp"
+            if not (self.path / name).exists():
+                yield name
+
+    def _write_file(self, name: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
         results, offset = [], 0
         with replacing(self.path / name) as file:
             for item in items:
                 data = _bytes_of(planner.resolve_data(item))
-                left = data
-                while left:  # a raw file may write less than it gets
-                    left = left[file.write(left) :]
+                _write_all(file, data)
                 results.append(WriteResult(item.index, len(data), StoragePlace(name, offset, len(data))))
                 offset += len(data)
         return results
@@ -147,9 +160,7 @@ class FileSystemWriter(StorageWriter):
         metadata.storage_meta = self.storage_meta()
         _sync_directory(self.path)
         with replacing(self.path / _METADATA) as file:
-            left = memoryview(_metadata_file.dumps(metadata))
-            while left:
-                left = left[file.write(left) :]
+            _write_all(file, memoryview(_metadata_file.dumps(metadata)))
         _sync_directory(self.path)
         used = {place.relative_path for place in metadata.storage_data.values()}
         for entry in self.path.iterdir():
@@ -172,11 +183,31 @@ class FileSystemWriter(StorageWriter):
         return _is_path(checkpoint_id)
 
 
+def _check_values(values: Any, index: MetadataIndex, metadata: Metadata) -> None:
+    """Check that a file holds the chunk that the metadata describe. Raises: RuntimeError otherwise."""
+    whole: Any = metadata.state_dict_metadata[index.fqn]
+    sizes = next((c.sizes for c in whole.chunks if c.offsets == index.offset), None)
+    expected = f"{whole.properties.dtype} of size {sizes}"
+    if not isinstance(values, Tensor):
+        found = type(values).__name__
+    else:
+        found = f"{values.dtype} of size {values.shape}"
+    if found != expected or values.layout is not strided:
+        raise RuntimeError(
+            f"load: expected a tensor of {expected} in the file for {index.fqn!r}, got {found}"
+        )
+
+
+def _write_all(file: Any, data: memoryview) -> None:
+    while data:  # a raw file may write less than it gets
+        data = data[file.write(data) :]
+
+
 def _bytes_of(value: Tensor | io.BytesIO) -> memoryview:
     """Return what the file holds: bytes, or the file of a tensor that has its own storage."""
     if isinstance(value, io.BytesIO):
         return value.getbuffer()
-    own = value.detach().cpu().contiguous()
+    own = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     if own.untyped_storage().nbytes() != own.numel() * own.element_size():
         own = own.clone()  # a part of a storage would save all of it
     file = io.BytesIO()
@@ -185,7 +216,7 @@ def _bytes_of(value: Tensor | io.BytesIO) -> memoryview:
 
 
 class FileSystemReader(StorageReader):
-    """Read a checkpoint that `FileSystemWriter`, or PyTorch's, has written to a directory.
+    """Reads a checkpoint that `FileSystemWriter`, or PyTorch's, has written to a directory.
 
     The files are not trusted: they can give tensors and plain data only.
 
@@ -206,7 +237,7 @@ class FileSystemReader(StorageReader):
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Begin a load, from another directory if one is given."""
-        self.storage_data: dict[Any, StoragePlace] = {}
+        self.metadata: Metadata | None = None
         if checkpoint_id is not None:
             if not _is_path(checkpoint_id):
                 raise ValueError(f"FileSystemReader: expected a path, got {checkpoint_id!r}")
@@ -224,7 +255,7 @@ class FileSystemReader(StorageReader):
         self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any
     ) -> None:
         """Take the places of the values."""
-        self.storage_data = metadata.storage_data
+        self.metadata = metadata
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
         """Return the plan as it is."""
@@ -233,6 +264,11 @@ class FileSystemReader(StorageReader):
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
         """Return the plans as they are."""
         return plans
+
+    @property
+    def checkpoint_id(self) -> str | os.PathLike[str]:
+        """The directory."""
+        return self.path
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Read the items of this rank; each value in the files is read once."""
@@ -243,13 +279,19 @@ class FileSystemReader(StorageReader):
         for item in plan.items:
             items[item.storage_index].append(item)
         for index, wanted in items.items():
-            place = self.storage_data.get(index)
+            place = self._known().storage_data.get(index)
             if place is None:
                 raise RuntimeError(f"load: expected a place in the files for {index}, got none")
             self._read_value(self._data_at(place), wanted, planner)
 
+    def _known(self) -> Metadata:
+        assert self.metadata is not None, "read_data: expected set_up_storage_reader first"
+        return self.metadata
+
     def _data_at(self, place: StoragePlace) -> io.BytesIO:
         path = self.path / place.relative_path
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its writer
+            raise RuntimeError(f"load: expected a file at {path}, got something else")
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if place.offset + place.length > size:
@@ -265,10 +307,7 @@ class FileSystemReader(StorageReader):
                 planner.load_bytes(item, data)
             return
         values = serialization.load(data, map_location="cpu", weights_only=True)
-        if not isinstance(values, Tensor):
-            raise RuntimeError(
-                f"load: expected a tensor for {wanted[0].storage_index}, got {type(values).__name__}"
-            )
+        _check_values(values, wanted[0].storage_index, self._known())
         for item in wanted:
             target = planner.resolve_tensor(item).detach()
             part = narrowed(values, item.storage_offsets, item.lengths)

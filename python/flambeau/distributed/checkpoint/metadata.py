@@ -23,6 +23,9 @@ __all__ = [
 ]
 
 
+STATE_DICT_TYPE = dict[str, Any]
+
+
 class _MEM_FORMAT_ENCODING(Enum):
     """Memory formats as numbers of the format."""
 
@@ -33,7 +36,17 @@ class _MEM_FORMAT_ENCODING(Enum):
 
 @dataclass
 class ChunkStorageMetadata:
-    """Part of a tensor: a box with the indices of its first element, `offsets`, and its `sizes`."""
+    """Part of a tensor: a box.
+
+    Args:
+        offsets: the indices of its first element.
+        sizes: its sizes.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import ChunkStorageMetadata
+        >>> ChunkStorageMetadata(flambeau.Size([4, 0]), flambeau.Size([2, 3])).sizes
+        flambeau.Size([2, 3])
+    """
 
     offsets: Size
     sizes: Size
@@ -43,7 +56,17 @@ class ChunkStorageMetadata:
 class TensorProperties:
     """Facts about a tensor besides its sizes.
 
-    The files hold contiguous values, so `memory_format` is the contiguous one.
+    Args:
+        dtype: of the elements. Default: the default dtype.
+        layout: always strided.
+        requires_grad: whether the tensor required gradients.
+        memory_format: always contiguous, as the values in the files are.
+        pin_memory: whether the memory was pinned.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import TensorProperties
+        >>> TensorProperties.create_from_tensor(flambeau.ones(2, dtype=flambeau.int8)).dtype
+        flambeau.int8
     """
 
     dtype: Any = field(default_factory=lambda: _C.get_default_dtype())
@@ -60,7 +83,18 @@ class TensorProperties:
 
 @dataclass
 class TensorStorageMetadata:
-    """A whole tensor: its properties, its size, and the chunks that the files hold."""
+    """A whole tensor in the files.
+
+    Args:
+        properties: facts besides the sizes.
+        size: the sizes.
+        chunks: the parts that the files hold, which fill the tensor once.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import TensorProperties, TensorStorageMetadata
+        >>> TensorStorageMetadata(TensorProperties(), flambeau.Size([2]), []).size.numel()
+        2
+    """
 
     properties: TensorProperties
     size: Size
@@ -69,7 +103,13 @@ class TensorStorageMetadata:
 
 @dataclass
 class BytesStorageMetadata:
-    """A value that is not a tensor."""
+    """A value that is not a tensor.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import BytesStorageMetadata
+        >>> BytesStorageMetadata()
+        BytesStorageMetadata()
+    """
 
 
 @dataclass(frozen=True)
@@ -80,6 +120,11 @@ class MetadataIndex:
         fqn: the key in the flat state dict.
         offset: the first element of a chunk; None: a value that is not a tensor.
         index: where the chunk is likely to be in the list of chunks; equality ignores it.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import MetadataIndex
+        >>> MetadataIndex("w", [2, 0], 1) == MetadataIndex("w", [2, 0])
+        True
     """
 
     fqn: str
@@ -94,7 +139,19 @@ class MetadataIndex:
 
 @dataclass
 class StorageMeta:
-    """Where a checkpoint was written, and identifiers of its writing and reading."""
+    """Facts that a storage gives.
+
+    Args:
+        checkpoint_id: where the checkpoint was written.
+        save_id: identifies the save.
+        load_id: identifies a load.
+        modules: modules that a reader needs.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import StorageMeta
+        >>> StorageMeta(save_id="first").save_id
+        'first'
+    """
 
     checkpoint_id: str | os.PathLike[str] | None = None
     save_id: str | None = None
@@ -112,6 +169,14 @@ class Metadata:
         storage_data: the place of each value and chunk.
         storage_meta: facts from the storage.
         version: of the format.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metadata = dcp.save({"a": {"b": 1}}, checkpoint_id=folder, no_dist=True)
+        >>> metadata.planner_data
+        {'a.b': ('a', 'b')}
     """
 
     state_dict_metadata: dict[str, TensorStorageMetadata | BytesStorageMetadata]

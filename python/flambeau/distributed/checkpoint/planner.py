@@ -28,7 +28,13 @@ __all__ = [
 
 
 class WriteItemType(Enum):
-    """What an item writes: a whole tensor, a chunk of one, or bytes."""
+    """What an item writes: a whole tensor, a chunk of one, or bytes.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.planner import WriteItemType
+        >>> [kind.name for kind in WriteItemType]
+        ['TENSOR', 'SHARD', 'BYTE_IO']
+    """
 
     TENSOR = auto()
     SHARD = auto()
@@ -36,7 +42,13 @@ class WriteItemType(Enum):
 
 
 class LoadItemType(Enum):
-    """What an item reads: part of a tensor, or bytes."""
+    """What an item reads: part of a tensor, or bytes.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.planner import LoadItemType
+        >>> [kind.name for kind in LoadItemType]
+        ['TENSOR', 'BYTE_IO']
+    """
 
     TENSOR = auto()
     BYTE_IO = auto()
@@ -44,14 +56,36 @@ class LoadItemType(Enum):
 
 @dataclass(frozen=True)
 class BytesIOWriteData:
-    """The number of bytes of a value."""
+    """Size of a value that is not a tensor.
+
+    Args:
+        nbytes: the number of bytes.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.planner import BytesIOWriteData
+        >>> BytesIOWriteData(8).nbytes
+        8
+    """
 
     nbytes: int
 
 
 @dataclass(frozen=True)
 class TensorWriteData:
-    """A chunk to write, and the properties and size of its whole tensor."""
+    """Chunk to write.
+
+    Args:
+        chunk: the box.
+        properties: of the whole tensor.
+        size: of the whole tensor.
+
+    Example:
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> planner = dcp.DefaultSavePlanner()
+        >>> planner.set_up_planner({"w": flambeau.ones(2, 3)})
+        >>> planner.create_local_plan().items[0].tensor_data.size
+        flambeau.Size([2, 3])
+    """
 
     chunk: ChunkStorageMetadata
     properties: TensorProperties
@@ -60,7 +94,21 @@ class TensorWriteData:
 
 @dataclass(frozen=True)
 class WriteItem:
-    """One value or chunk that a rank writes."""
+    """One value or chunk that a rank writes.
+
+    Args:
+        index: its name.
+        type: a tensor, a chunk or bytes.
+        bytes_io_data: the size of a value that is not a tensor, if it is known.
+        tensor_data: the chunk of a tensor.
+
+    Example:
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> planner = dcp.DefaultSavePlanner()
+        >>> planner.set_up_planner({"w": flambeau.ones(2, 3)})
+        >>> planner.create_local_plan().items[0].tensor_storage_size()
+        24
+    """
 
     index: MetadataIndex
     type: WriteItemType
@@ -85,6 +133,16 @@ class ReadItem:
         storage_index: the chunk of the checkpoint.
         storage_offsets: the first element in that chunk.
         lengths: the sizes of the box.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> planner = dcp.DefaultLoadPlanner()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metadata = dcp.save({"w": flambeau.ones(4)}, checkpoint_id=folder, no_dist=True)
+        >>> planner.set_up_planner({"w": flambeau.zeros(4)}, metadata)
+        >>> planner.create_local_plan().items[0].lengths
+        flambeau.Size([4])
     """
 
     type: LoadItemType
@@ -97,7 +155,21 @@ class ReadItem:
 
 @dataclass(frozen=True)
 class SavePlan:
-    """What one rank writes, with data of the storage and the planner."""
+    """What one rank writes.
+
+    Args:
+        items: the values and chunks.
+        storage_data: what the storage needs.
+        planner_data: what the planner needs.
+        usable: no effect.
+
+    Example:
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> planner = dcp.DefaultSavePlanner()
+        >>> planner.set_up_planner({"a": {"b": 1}})
+        >>> planner.create_local_plan().planner_data
+        {'a.b': ('a', 'b')}
+    """
 
     items: list[WriteItem]
     storage_data: Any = None
@@ -107,7 +179,18 @@ class SavePlan:
 
 @dataclass
 class LoadPlan:
-    """What one rank reads, with data of the storage and the planner."""
+    """What one rank reads.
+
+    Args:
+        items: the boxes and values.
+        storage_data: what the storage needs.
+        planner_data: what the planner needs.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import LoadPlan
+        >>> LoadPlan([]).items
+        []
+    """
 
     items: list[ReadItem]
     storage_data: Any = None
@@ -115,7 +198,19 @@ class LoadPlan:
 
 
 class SavePlanner(ABC):
-    """Decides what each rank writes; one object serves one save at a time."""
+    """Decides what each rank writes; one object serves one save at a time.
+
+    Programs derive from `DefaultSavePlanner` to change what is written.
+
+    Example:
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> class Halves(dcp.DefaultSavePlanner):
+        ...     def transform_object(self, write_item, object):
+        ...         is_tensor = isinstance(object, flambeau.Tensor)
+        ...         return super().transform_object(write_item, object.half() if is_tensor else object)
+        >>> issubclass(Halves, dcp.SavePlanner)
+        True
+    """
 
     @abstractmethod
     def set_up_planner(
@@ -144,7 +239,19 @@ class SavePlanner(ABC):
 
 
 class LoadPlanner(ABC):
-    """Decides what each rank reads; one object serves one load at a time."""
+    """Decides what each rank reads; one object serves one load at a time.
+
+    Programs derive from `DefaultLoadPlanner`, for instance to load under the names of an older model.
+
+    Example:
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> class Renaming(dcp.DefaultLoadPlanner):
+        ...     def set_up_planner(self, state_dict, metadata=None, is_coordinator=False):
+        ...         renamed = {f"old.{key}": value for key, value in state_dict.items()}
+        ...         super().set_up_planner(renamed, metadata, is_coordinator)
+        >>> issubclass(Renaming, dcp.LoadPlanner)
+        True
+    """
 
     @abstractmethod
     def set_up_planner(

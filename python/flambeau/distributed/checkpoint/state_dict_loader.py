@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from flambeau._C import Tensor
 from flambeau.distributed._process_group import ProcessGroup
 
 from ._ranks import Ranks
 from .default_planner import DefaultLoadPlanner
 from .filesystem import FileSystemReader
 from .planner import LoadPlan, LoadPlanner
-from .stateful import Stateful
-from .storage import StorageReader
+from .stateful import stateful_keys, with_states
+from .storage import StorageReader, call_with
 
-__all__ = ["load"]
+__all__ = ["load", "load_state_dict"]
 
 
 def load(
@@ -42,7 +41,7 @@ def load(
         no_dist: whether this process loads alone.
     Returns: None.
     Raises: CheckpointException on all ranks if one fails: the checkpoint lacks a key, a size differs, a file
-        is damaged. RuntimeError if no place is given.
+        is damaged. RuntimeError if no place is given. What an object raises when it is asked for its state.
 
     Example:
         >>> import tempfile
@@ -60,16 +59,59 @@ def load(
         storage_reader = FileSystemReader(checkpoint_id)
     else:
         storage_reader.reset(checkpoint_id)
-    objects = {k: v for k, v in state_dict.items() if isinstance(v, Stateful) and not isinstance(v, Tensor)}
-    states = {
-        key: objects[key].state_dict() if key in objects else value for key, value in state_dict.items()
-    }
-    _load(states, storage_reader, planner or DefaultLoadPlanner(), Ranks(process_group, no_dist))
-    for key, value in states.items():
-        if key in objects:
-            objects[key].load_state_dict(value)
-        else:
-            state_dict[key] = value
+    ranks = Ranks(process_group, no_dist)
+    states = ranks.together("load: states of objects", lambda: with_states(state_dict))
+    _load(states, storage_reader, planner or DefaultLoadPlanner(), ranks)
+    objects = stateful_keys(state_dict)
+    for key in objects:
+        state_dict[key].load_state_dict(states[key])
+    state_dict.update({key: value for key, value in states.items() if key not in objects})
+
+
+def load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: StorageReader,
+    process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: LoadPlanner | None = None,
+) -> None:
+    """Read a checkpoint into a state dict, whose objects are not asked for their states; see `load`.
+
+    Args:
+        state_dict: tensors that get the values in place, and other values that are replaced.
+        storage_reader: where to read.
+        process_group: the ranks. Default: all.
+        coordinator_rank: the rank in the group that reads the metadata.
+        no_dist: whether this process loads alone.
+        planner: decides which rank reads what. Default: `DefaultLoadPlanner()`.
+    Returns: None.
+    Raises: CheckpointException on all ranks if one fails.
+
+    Example:
+        >>> import tempfile
+        >>> import flambeau.distributed.checkpoint as dcp
+        >>> state = {"step": 0}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = dcp.save({"step": 7}, checkpoint_id=folder, no_dist=True)
+        ...     dcp.load_state_dict(state, dcp.FileSystemReader(folder), no_dist=True)
+        >>> state
+        {'step': 7}
+    """
+    storage_reader.reset()
+    _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
+
+
+def _load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: StorageReader,
+    process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: LoadPlanner | None = None,
+) -> None:
+    ranks = Ranks(process_group, no_dist, coordinator_rank)
+    _load(state_dict, storage_reader, planner or DefaultLoadPlanner(), ranks)
 
 
 def _load(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPlanner, ranks: Ranks) -> None:
@@ -77,7 +119,7 @@ def _load(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPlanne
 
     def ask() -> LoadPlan:
         planner.set_up_planner(state_dict, metadata, ranks.is_coordinator)
-        reader.set_up_storage_reader(metadata, ranks.is_coordinator, rank=ranks.rank)
+        call_with(reader.set_up_storage_reader, metadata, ranks.is_coordinator, rank=ranks.rank)
         return reader.prepare_local_plan(planner.create_local_plan())
 
     wanted = ranks.gather("load: plan", ask)

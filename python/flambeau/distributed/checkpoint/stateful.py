@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from flambeau._C import Tensor
+
 __all__ = ["Stateful", "StatefulT"]
 
 
@@ -27,3 +29,15 @@ class Stateful(Protocol):
 
 
 StatefulT = TypeVar("StatefulT", bound=Stateful)
+
+
+def stateful_keys(state_dict: dict[str, Any]) -> list[str]:
+    """Return the keys of objects with a state, in one order on all ranks: objects may communicate."""
+    found = [k for k, v in state_dict.items() if isinstance(v, Stateful) and not isinstance(v, Tensor)]
+    return sorted(found, key=str)
+
+
+def with_states(state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Return a state dict with the states of its objects in their places."""
+    states = {key: state_dict[key].state_dict() for key in stateful_keys(state_dict)}
+    return {key: states.get(key, value) for key, value in state_dict.items()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +17,28 @@ from .planner import LoadPlan, LoadPlanner, SavePlan, SavePlanner
 __all__ = ["StorageReader", "StorageWriter", "WriteResult"]
 
 
+def call_with(method: Callable[..., Any], *args: Any, **optional: Any) -> Any:
+    """Call a method of a storage with those keywords that it takes; programs' classes may take fewer."""
+    known = inspect.signature(method).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
+    return method(*args, **{name: v for name, v in optional.items() if takes_all or name in known})
+
+
 @dataclass(frozen=True)
 class WriteResult:
-    """The place of an item that was written, and its number of bytes."""
+    """An item that was written, and its place.
+
+    Args:
+        index: the name of the item.
+        size_in_bytes: the number of bytes.
+        storage_data: the place, which the metadata keep.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint.metadata import MetadataIndex
+        >>> from flambeau.distributed.checkpoint.storage import WriteResult
+        >>> WriteResult(MetadataIndex("w"), 8, "file").size_in_bytes
+        8
+    """
 
     index: MetadataIndex
     size_in_bytes: int
@@ -25,7 +46,13 @@ class WriteResult:
 
 
 class StorageWriter(ABC):
-    """Writes checkpoints. All methods are called on each rank except `prepare_global_plan` and `finish`."""
+    """Writes checkpoints. All methods are called on each rank except `prepare_global_plan` and `finish`.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import FileSystemWriter, StorageWriter
+        >>> issubclass(FileSystemWriter, StorageWriter)
+        True
+    """
 
     @abstractmethod
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -62,7 +89,13 @@ class StorageWriter(ABC):
 
 
 class StorageReader(ABC):
-    """Reads checkpoints. All methods are called on each rank except `prepare_global_plan`."""
+    """Reads checkpoints. `read_metadata` and `prepare_global_plan` are called on one rank only.
+
+    Example:
+        >>> from flambeau.distributed.checkpoint import FileSystemReader, StorageReader
+        >>> issubclass(FileSystemReader, StorageReader)
+        True
+    """
 
     @abstractmethod
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:

@@ -1,0 +1,51 @@
+"""docs/distributed.md: the programs of its section on checkpoints, run by two processes."""
+
+import re
+import textwrap
+from pathlib import Path
+
+from distributed.ranks import run
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+START = """
+import flambeau
+dist.init_process_group()
+os.chdir(folder)
+"""
+MODEL = """
+from flambeau.distributed.tensor import Shard, distribute_tensor
+mesh = dist.init_device_mesh("cpu", (size,))
+flambeau.manual_seed(SEED)
+model = flambeau.nn.Linear(3, 5)
+if SEED:
+    model.weight = flambeau.nn.Parameter(distribute_tensor(model.weight.detach(), mesh, [Shard(0)]))
+optimizer = flambeau.optim.Adam(model.parameters())
+step = 7
+for p in model.parameters():
+    p.grad = flambeau.ones_like(p)
+optimizer.step()
+"""
+END = """
+whole = model.weight.full_tensor() if SEED else model.weight
+put([step, whole.tolist(), weights["bias"].tolist(), optimizer.state[model.bias]["exp_avg"].tolist()])
+"""
+
+
+def test_a_model_is_saved_and_continued_with_other_placements():
+    section = PAGE.read_text().partition("## Checkpoints\n")[2].partition("\n## ")[0]
+    saving, loading = BLOCK.findall(section)
+    first = START + MODEL.replace("SEED", "0") + saving
+    wanted = "want = [step, model.weight.tolist(), model.bias.tolist(), [0.1] * 5]\n"
+    rounded = """
+def near(a, b):
+    return flambeau.allclose(flambeau.tensor(a), flambeau.tensor(b))
+"""
+    second = MODEL.replace("SEED", "1") + "step = 0\n" + loading + END.replace("SEED", "1")
+    check = textwrap.dedent(
+        """
+        got = json.loads(folder.joinpath(f"values-{rank}").read_text())
+        put([got[0] == want[0], *[near(a, b) for a, b in zip(got[1:], want[1:])]])
+        """
+    )
+    assert run(2, first + wanted + rounded + second + check) == [[True] * 4] * 2
