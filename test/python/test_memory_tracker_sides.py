@@ -22,26 +22,64 @@ def depth(name):
     return name != "Global", name.count("."), name
 
 
+class LiveBytes:
+    """The storages that live, with their owners and sizes.
+
+    Args:
+        modules: a ModuleTracker.
+        weak_reference: the class of references to storages.
+    """
+
+    def __init__(self, modules, weak_reference):
+        self.modules, self.weak_reference = modules, weak_reference
+        self.live, self.most, self.peak = Counter(), Counter(), 0
+        self.known = {}
+
+    def watch(self, tensor, owner=None):
+        """Count the storage of a tensor, once, until it is freed; an `owner` takes it over."""
+        self.sweep()
+        storage = tensor.untyped_storage()
+        reference, size = self.weak_reference(storage), storage.nbytes()
+        if owner and reference in self.known:
+            self.live[self.known.pop(reference)[0]] -= size
+        if size and reference not in self.known:
+            owner = owner or max(self.modules.parents, key=depth)
+            self.known[reference] = owner, size
+            self.live[owner] += size
+            self.most[owner] = max(self.most[owner], self.live[owner])
+            self.peak = max(self.peak, self.live.total())
+
+    def sweep(self):
+        """Forget the storages that are freed."""
+        for reference in [one for one in self.known if one.expired()]:
+            owner, size = self.known.pop(reference)
+            self.live[owner] -= size
+
+    def now(self):
+        """The bytes that live, by owner, and their sum."""
+        gc.collect()
+        self.sweep()
+        return [{name: size for name, size in sorted(self.live.items()) if size}, self.live.total()]
+
+
 def memory_tracker(torch):
-    """The class for one of the frameworks."""
+    """A mode of one of the frameworks that watches what operators return."""
     tree_leaves = part(torch, "utils._pytree").tree_leaves
-    tracker_of_modules = part(torch, "utils.module_tracker").ModuleTracker
+    modules = part(torch, "utils.module_tracker").ModuleTracker()
     weak_reference = part(torch, "multiprocessing.reductions").StorageWeakRef
 
-    class MemoryTracker(part(torch, "utils._python_dispatch").TorchDispatchMode):
+    class MemoryTracker(LiveBytes, part(torch, "utils._python_dispatch").TorchDispatchMode):
         def __init__(self):
-            super().__init__()
-            self.modules = tracker_of_modules()
-            self.live, self.most, self.peak = Counter(), Counter(), 0
-            self.known = {}
+            super().__init__(modules, weak_reference)
+            super(LiveBytes, self).__init__()
 
         def __enter__(self):
-            self.modules.__enter__()
+            modules.__enter__()
             return super().__enter__()
 
         def __exit__(self, *exception):
             super().__exit__(*exception)
-            self.modules.__exit__(*exception)
+            modules.__exit__(*exception)
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             result = func(*args, **(kwargs or {}))
@@ -49,32 +87,6 @@ def memory_tracker(torch):
                 if isinstance(value, torch.Tensor):
                     self.watch(value)
             return result
-
-        def watch(self, tensor, owner=None):
-            """Count the storage of a tensor, once, until it is freed; an `owner` takes it over."""
-            self.sweep()
-            storage = tensor.untyped_storage()
-            reference, size = weak_reference(storage), storage.nbytes()
-            if owner and reference in self.known:
-                self.live[self.known.pop(reference)[0]] -= size
-            if size and reference not in self.known:
-                owner = owner or max(self.modules.parents, key=depth)
-                self.known[reference] = owner, size
-                self.live[owner] += size
-                self.most[owner] = max(self.most[owner], self.live[owner])
-                self.peak = max(self.peak, self.live.total())
-
-        def sweep(self):
-            """Forget the storages that are freed."""
-            for reference in [one for one in self.known if one.expired()]:
-                owner, size = self.known.pop(reference)
-                self.live[owner] -= size
-
-        def now(self):
-            """The bytes that live, by owner, and their sum."""
-            gc.collect()
-            self.sweep()
-            return [{name: size for name, size in sorted(self.live.items()) if size}, self.live.total()]
 
     return MemoryTracker()
 
