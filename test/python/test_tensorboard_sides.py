@@ -188,6 +188,19 @@ def pictures(torch, writer):
 
 
 @program
+def figures(torch, writer):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    drawn = [Figure((1.2, 0.8), 50) for _ in range(3)]
+    for i, figure in enumerate(drawn):
+        figure.subplots().plot([0, i, 1])
+    writer.add_figure("one", drawn[0], 1)
+    writer.add_figure("list", drawn, 2, close=False)
+    writer.add_figure("list of one", drawn[:1])
+
+
+@program
 def boxes(torch, writer):
     picture = steps(torch, 0, 1, 3, 40, 50)
     frames = torch.tensor([[2, 2, 28, 30.0], [20, 10, 45, 33]])
@@ -326,7 +339,8 @@ X = [[1.0, 2.0], [3.0, 4.0]]
 # method, arguments of plain values that become tensors where they are lists of numbers, words of the error
 BAD = [
     ("add_scalar", (X,), {}, "expected one number, got shape"),
-    ("add_scalar", ("x",), {}, "could not convert"),
+    ("add_scalar", ("x",), {}, "add_scalar: expected a number, got 'x'"),
+    ("add_scalar", (1j,), {}, "expected a number, got 1j"),
     ("add_histogram", ([],), {}, "expected values, got none"),
     ("add_histogram", ([9.0],), {"bins": [0, 2, 3.5]}, "expected values from 0"),
     ("add_histogram", ([9.0],), {"bins": "nope"}, "nope"),

@@ -94,7 +94,10 @@ def scalar(
         raise AssertionError(
             f"add_scalar: Tensor should contain one element: expected one number, got shape {number.shape}"
         )
-    value = float(number.reshape(()))
+    try:
+        value = float(number.item())
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"add_scalar: expected a number, got {tensor!r}") from None
     if not new_style:
         return summary_of(Summary.Value(tag=name, simple_value=value))
     field, dtype = _TENSOR_FIELDS["float64" if double_precision else "float32"]

@@ -142,7 +142,7 @@ class SummaryWriter(PluginWriter):
         close: bool = True,
         walltime: float | None = None,
     ) -> None:
-        """Write a figure of matplotlib, or several side by side."""
+        """Write a figure of matplotlib, or several of one size, eight in a row."""
         from matplotlib import pyplot
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -153,8 +153,10 @@ class SummaryWriter(PluginWriter):
             pictures.append(_summaries.array_of(canvas.buffer_rgba())[..., :3])
             if close:
                 pyplot.close(one)
-        for picture in pictures:
-            self.add_image(tag, picture, global_step, walltime, "HWC")
+        if isinstance(figure, list):
+            self.add_image(tag, pictures, global_step, walltime, "NHWC")
+        else:
+            self.add_image(tag, pictures[0], global_step, walltime, "HWC")
 
     def add_text(
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
