@@ -250,6 +250,20 @@ def test_a_program_writes_the_same(written_by, tmp_path):
         assert found[name] == content, name
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_tensorboard_reads_all_of_them(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    tags = []
+    for torch in (fb, pytorch()):
+        with module_of(torch).SummaryWriter(str(tmp_path / torch.__name__)) as writer:
+            for write in PROGRAMS:
+                write(torch, writer)
+        tags.append(EventAccumulator(str(tmp_path / torch.__name__)).Reload().Tags())
+    assert tags[0] == tags[1]
+    assert all(tags[0][kind] for kind in ("images", "audio", "histograms", "scalars", "tensors"))
+
+
 def only_value(folder):
     (event,) = [e for path in folder.iterdir() for e in read_events(path) if e.HasField("summary")]
     (value,) = event.summary.value
@@ -269,6 +283,10 @@ def test_half_floats_are_their_bits(dtype, tmp_path):
     given = fb.tensor([1.0, -1.5, float("inf")], dtype=dtype)
     proto = one(tmp_path, "add_tensor", given).tensor
     assert proto.dtype == {fb.float16: 19, fb.bfloat16: 14}[dtype]
+    if dtype == fb.float16:
+        from tensorboard.util.tensor_util import make_ndarray
+
+        assert make_ndarray(proto).tolist() == given.tolist()
     bits = fb.tensor(list(proto.half_val), dtype=fb.int32).to(fb.int16)
     assert bits.view(dtype).equal(given) and min(proto.half_val) >= 0
 
