@@ -157,8 +157,10 @@ std::unique_ptr<ByteSource> bytes_of(std::string text) {
 
 void replace_file(const std::string& path, const std::function<void(const Sink&)>& write) {
   std::error_code error;
-  std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-  if (error) target = std::filesystem::absolute(path);
+  // A relative path without a folder would have no parent, unless the file exists.
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  std::filesystem::path target = std::filesystem::weakly_canonical(absolute, error);
+  if (error) target = absolute;
   check(std::filesystem::is_directory(target.parent_path(), error), "save: Parent directory ",
         target.parent_path().string(), " does not exist.");
   struct stat info{};

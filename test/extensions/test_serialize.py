@@ -234,6 +234,13 @@ def test_a_tensor_that_is_there_takes_over_the_values(native, tmp_path):
     assert target.grad.tolist() == [2.0] * 4
 
 
+def test_a_name_without_a_folder_is_a_file_here(native, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = flambeau.arange(3.0)
+    native.save_tensor(x, "x.pt")
+    assert native.load_tensor("x.pt").equal(x) and [file.name for file in tmp_path.iterdir()] == ["x.pt"]
+
+
 def test_functions_and_bytes_stand_for_files(native):
     x = flambeau.arange(10.0).reshape(2, 5)
     assert native.through_functions(x).equal(x)

@@ -129,6 +129,10 @@ nn._reduction get_enum=_surface.written legacy_get_enum=_surface.written
 nn._reduction legacy_get_string=_surface.written
 optim._muon Muon=optim
 utils.tensorboard.summary utils.tensorboard._summaries utils.tensorboard._settings
+utils.tensorboard.summary utils.tensorboard._charts utils.tensorboard._pictures
+utils.tensorboard.summary make_np=utils.tensorboard._summaries:array_of
+utils.tensorboard.summary _prepare_video=utils.tensorboard._pictures:frames_of
+utils.tensorboard.writer utils.tensorboard._writer
 autograd.variable Variable=autograd
 autograd.grad_mode set_grad_enabled=autograd
 cuda.graphs cuda

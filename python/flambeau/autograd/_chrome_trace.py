@@ -18,15 +18,6 @@ from flambeau.autograd import _recorded
 from flambeau.autograd._recorded import RecordedEvent, Recording
 
 Json = dict[str, Any]
-_CATEGORIES = {
-    _recorded.OPERATOR: "cpu_op",
-    _recorded.EVALUATION: "cpu_op",
-    _recorded.NODE: "cpu_op",
-    _recorded.RANGE: "user_annotation",
-    _recorded.PYTHON: "python_function",
-    _recorded.NATIVE: "python_function",
-    _recorded.MODULE: "python_function",
-}
 
 
 def _us(time: int) -> float:
@@ -57,19 +48,6 @@ def _arguments(event: RecordedEvent, index: int, forward: Mapping[int, int]) -> 
     return facts
 
 
-def _ends_of_flows(recording: Recording) -> Iterator[tuple[int, RecordedEvent, RecordedEvent]]:
-    """Yield id, the operator that made a node, and the first run of the node."""
-    makers: dict[int, RecordedEvent] = {}
-    for event in recording.events:
-        if event.kind == _recorded.OPERATOR and event.sequence >= 0:
-            makers[event.sequence] = event  # the innermost: the node's number is used up by the next one
-    flow = 0
-    for event in recording.events:
-        if event.kind == _recorded.EVALUATION and event.sequence in makers:
-            flow += 1
-            yield flow, makers.pop(event.sequence), event
-
-
 class _Writer:
     def __init__(self, recording: Recording) -> None:
         self.recording, self.pid = recording, os.getpid()
@@ -82,7 +60,7 @@ class _Writer:
         for i, event in enumerate(self.recording.events):
             yield {
                 "ph": "X",
-                "cat": _CATEGORIES[event.kind],
+                "cat": _recorded.CATEGORIES[event.kind],
                 "name": event.name,
                 "pid": self.pid,
                 "tid": self.tid(event.thread),
@@ -92,8 +70,9 @@ class _Writer:
             }
 
     def flows(self) -> Iterator[Json]:
-        for flow, maker, run in _ends_of_flows(self.recording):
-            for phase, event in (("s", maker), ("f", run)):
+        for flow, maker, run in self.recording.flows(_recorded.EVALUATION):
+            for phase, index in (("s", maker), ("f", run)):
+                event = self.recording.events[index]
                 place = {"pid": self.pid, "tid": self.tid(event.thread), "ts": _us(event.start)}
                 one = {"ph": phase, "id": flow, **place, "cat": "fwdbwd", "name": "fwdbwd"}
                 yield one | ({"bp": "e"} if phase == "f" else {})
@@ -109,7 +88,7 @@ class _Writer:
                 "Device Id": -1,
                 "Device Type": 0,
             }
-            instant = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]"}
+            instant = {"ph": "i", "cat": _recorded.MEMORY_CATEGORY, "s": "t", "name": "[memory]"}
             yield instant | place | {"args": facts}
             counter = {"ph": "C", "name": "CPU memory", "pid": self.pid, "ts": _us(time)}
             yield counter | {"args": {"allocated bytes": total}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from typing import Any, NamedTuple
+from warnings import warn
 
 from flambeau.autograd._event_table import format_time
 
@@ -77,6 +78,16 @@ class Interval:
         return self.end - self.start
 
 
+def _renamed(old: str, new: str) -> property:
+    """A property under its earlier name, which warns."""
+
+    def get(self: Any) -> Any:
+        warn(f"{old} is deprecated: use {new} instead", FutureWarning, stacklevel=2)
+        return getattr(self, new)
+
+    return property(get, doc=f"`{new}`, under its earlier name.")
+
+
 class FormattedTimesMixin:
     """Times of an event as text, in ms or s where they are long, and averages per call.
 
@@ -102,7 +113,7 @@ class FormattedTimesMixin:
         """Microseconds of a call on a device other than the CPU, on average."""
         return 0.0 if self.count == 0 else 1.0 * self.device_time_total / self.count
 
-    cuda_time = device_time
+    cuda_time = _renamed("cuda_time", "device_time")
 
     @property
     def cpu_time_str(self) -> str:
@@ -176,6 +187,22 @@ class FunctionEvent(FormattedTimesMixin):
     concrete_inputs: Any = None  # the values of arguments that are not tensors
     kwinputs: dict[str, Any] | None = None  # named arguments of kernels
     is_user_annotation: bool = False  # whether it is a range of `record_function`
+    is_python_function: bool = False  # whether it is a call of Python code, of a profile with stacks
+    structured_input_shapes: Any = None  # as `input_shapes`, with a list per list of tensors
+    structured_input_strides: Any = None
+    input_dtypes: Any = None  # PyTorch's names of the types of arguments
+    activity_type: str | None = None  # the category in traces, such as "cpu_op"
+    external_id: int = 0  # `id` as in traces; 0 for calls of Python code
+    flow_id: int | None = None  # the same number for an operator and the node it made; 0 for others
+    flow_type: int | None = None  # 1 for an end of such a pair; 0 for others
+    flow_start: bool | None = None  # whether it is the operator of the pair
+    linked_correlation_id: int = 0  # of the call that started work of a device
+    python_id: int = -1  # a number for calls of Python code
+    python_parent_id: int = -1  # the `python_id` of the caller
+    python_module_id: int = -1  # the number in the name of a module's call
+    self_cpu_percent = total_cpu_percent = total_device_percent = -1  # filled in by tables of PyTorch
+    event_metadata: Any = None  # facts that the recorder of a device added
+    _metadata_json: str | None = None
 
     def __init__(
         self,
@@ -206,7 +233,7 @@ class FunctionEvent(FormattedTimesMixin):
     ) -> None:
         self.id, self.node_id, self.name, self.thread = id, node_id, name, thread
         self.fwd_thread, self.sequence_nr, self.flops = fwd_thread, sequence_nr, flops
-        self.overload_name = overload_name or ""
+        self.overload_name = overload_name
         self.trace_name = name if trace_name is None else trace_name
         self.time_range = Interval(start_us, end_us)
         self.input_shapes, self.stack, self.scope = input_shapes, stack or [], scope
@@ -215,6 +242,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.use_device, self.device_type, self.device_index = use_device, device_type, device_index
         self.device_resource_id = thread if device_resource_id is None else device_resource_id
         self._begin_tree()
+        self._metadata_json = kwargs.pop("metadata_json", None)
         self.__dict__.update(kwargs)
 
     def _begin_tree(self) -> None:
@@ -281,6 +309,11 @@ class FunctionEvent(FormattedTimesMixin):
     def self_device_memory_usage(self) -> int:
         """`device_memory_usage` without that of `cpu_children`."""
         return self.device_memory_usage - sum(child.device_memory_usage for child in self.cpu_children)
+
+    cuda_time_total = _renamed("cuda_time_total", "device_time_total")
+    self_cuda_time_total = _renamed("self_cuda_time_total", "self_device_time_total")
+    self_cuda_memory_usage = _renamed("self_cuda_memory_usage", "self_device_memory_usage")
+    metadata_json = _renamed("metadata_json", "_metadata_json")
 
     def __repr__(self) -> str:
         span, device = self.time_range, self.use_device

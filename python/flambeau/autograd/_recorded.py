@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,17 @@ __all__ = ["RecordedEvent", "Recording"]
 OPERATOR, EVALUATION, NODE, RANGE, PYTHON, NATIVE, MODULE = range(7)
 _BACKWARD_SCOPE, _USER_SCOPE = 1, 7
 _OF_PYTHON = (PYTHON, NATIVE, MODULE)
+# Categories in traces, by kind.
+CATEGORIES = {
+    OPERATOR: "cpu_op",
+    EVALUATION: "cpu_op",
+    NODE: "cpu_op",
+    RANGE: "user_annotation",
+    PYTHON: "python_function",
+    NATIVE: "python_function",
+    MODULE: "python_function",
+}
+MEMORY_CATEGORY = "cpu_instant_event"
 _EVALUATED = "autograd::engine::evaluate_function: "
 _TYPE_NAMES = {
     "float32": "float",
@@ -172,6 +184,18 @@ class Recording:
         """Return sequence number -> thread of the operator that made the node."""
         return {e.sequence: e.thread for e in self.events if e.kind == OPERATOR and e.sequence >= 0}
 
+    def flows(self, kind: int) -> Iterator[tuple[int, int, int]]:
+        """Yield a number, the operator that made a node, and the first event of that kind for the node."""
+        makers: dict[int, int] = {}
+        for i, event in enumerate(self.events):
+            if event.kind == OPERATOR and event.sequence >= 0:
+                makers[event.sequence] = i  # the innermost: the node's number is used up by the next one
+        flow = 0
+        for i, event in enumerate(self.events):
+            if event.kind == kind and event.sequence in makers:
+                flow += 1
+                yield flow, makers.pop(event.sequence), i
+
     def stack_of(self, index: int) -> list[str]:
         """Return the Python functions within which an event ran, innermost first."""
         lines = []
@@ -190,6 +214,9 @@ class Recording:
             if event.parent >= 0:
                 made[event.parent].append_cpu_child(function)
                 function.set_cpu_parent(made[event.parent])
+        for flow, maker, run in self.flows(NODE):
+            for i in (maker, run):
+                made[i].flow_id, made[i].flow_type, made[i].flow_start = flow, 1, i == maker
         self._add_memory(made)
         if with_flops:
             from flambeau.utils._flops import PROFILED
@@ -211,11 +238,20 @@ class Recording:
         event = self.events[index]
         is_backward = event.kind in (EVALUATION, NODE)
         scope = {NODE: _BACKWARD_SCOPE, RANGE: _USER_SCOPE}.get(event.kind, 0)
+        number = 0 if event.kind in _OF_PYTHON else index + 1
         return FunctionEvent(
-            id=0 if event.kind in _OF_PYTHON else index + 1,
+            id=number,
+            external_id=number,
+            **self._place(event.thread),
+            **self._python_ids(index),
+            activity_type=CATEGORIES[event.kind],
+            flow_id=0,
+            flow_type=0,
+            flow_start=False,
+            metadata_json="",
             name="ProfilerStep*" if event.name.startswith("ProfilerStep#") else event.name,
             trace_name=event.name,
-            overload_name=event.overload,
+            overload_name=event.overload or "",
             thread=event.thread,
             start_us=self.us(event.start),
             end_us=self.us(event.end),
@@ -235,6 +271,25 @@ class Recording:
             structured_input_strides=event.strides,
             input_dtypes=event.types,
         )
+
+    def _place(self, thread: int) -> dict[str, Any]:
+        """Return the process and the thread of the system, which stand for the CPU's number and queue."""
+        return {"device_index": os.getpid(), "device_resource_id": self.threads.get(thread, thread)}
+
+    def _python_ids(self, index: int) -> dict[str, Any]:
+        """Return the numbers of a call of Python code, of its caller, and of its module."""
+        event = self.events[index]
+        if event.kind not in _OF_PYTHON:
+            return {}
+        parent = event.parent
+        while parent >= 0 and self.events[parent].kind not in _OF_PYTHON:
+            parent = self.events[parent].parent
+        number = event.name.rpartition("_")[2] if event.kind == MODULE else ""
+        return {
+            "python_id": index + 1,
+            "python_parent_id": parent + 1 if parent >= 0 else -1,
+            "python_module_id": int(number) if number.isdecimal() else -1,
+        }
 
     def _add_memory(self, made: Sequence[FunctionEvent]) -> None:
         """Add what each event allocated to it and to those around it."""
@@ -259,6 +314,13 @@ class Recording:
                 input_shapes=[],
                 cpu_memory_usage=nbytes,
                 device_type=DeviceType.CPU,
+                **self._place(thread),
+                external_id=first + i + 1,
+                activity_type=MEMORY_CATEGORY,
+                flow_id=0,
+                flow_type=0,
+                flow_start=False,
+                metadata_json="",
             )
             for i, (time, nbytes, _, _, _, thread) in enumerate(alone)
         ]

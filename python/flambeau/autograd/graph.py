@@ -134,12 +134,13 @@ def register_multi_grad_hook(
     if mode == "any":
         return _first_gradient(tensors, fn)
     nodes = [get_gradient_edge(t).node for t in tensors]
+    count = len(tensors)  # the hooks must not hold the tensors that hold them
     # One pass belongs to one thread, and a reentrant pass has a number of its own.
     passes: dict[int, list[Any]] = {}
 
     def arrived(index: int, grad: Tensor) -> None:
         task = _C._current_pass()
-        gradients = passes.setdefault(task, [None] * len(tensors))
+        gradients = passes.setdefault(task, [None] * count)
         gradients[index] = grad
         expected = sum(_C._pass_reaches(node) for node in nodes)
         if sum(g is not None for g in gradients) == expected:

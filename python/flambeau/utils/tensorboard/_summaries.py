@@ -1,13 +1,37 @@
-"""Summaries: the records that TensorBoard reads, from tensors and arrays."""
+"""Summaries of numbers and text: the records that TensorBoard reads, from tensors and arrays."""
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-# TensorBoard's own buckets: powers of 1.1 from 1e-12, mirrored, as its histogram plugin expects by default.
-_POSITIVE = [1e-12 * 1.1**i for i in range(774)]
-BUCKETS = [*(-b for b in reversed(_POSITIVE)), 0.0, *_POSITIVE]
+from flambeau._C import Tensor
+
+
+def _default_buckets() -> list[float]:
+    """TensorBoard's own buckets, mirrored at 0: each positive limit is a tenth above the one before."""
+    positive, edge = [], 1e-12
+    while edge < 1e20:
+        positive.append(edge)
+        edge *= 1.1
+    return [*(-b for b in reversed(positive)), 0.0, *positive]
+
+
+BUCKETS = _default_buckets()
+# The field of a protocol buffer that holds the elements, and the name of the type there, by dtype.
+_TENSOR_FIELDS = {
+    "float16": ("half_val", "DT_HALF"),
+    "bfloat16": ("half_val", "DT_BFLOAT16"),
+    "float32": ("float_val", "DT_FLOAT"),
+    "float64": ("double_val", "DT_DOUBLE"),
+    "int8": ("int_val", "DT_INT8"),
+    "int16": ("int_val", "DT_INT16"),
+    "int32": ("int_val", "DT_INT32"),
+    "int64": ("int64_val", "DT_INT64"),
+    "uint8": ("uint32_val", "DT_UINT8"),
+    "bool": ("bool_val", "DT_BOOL"),
+    "complex64": ("scomplex_val", "DT_COMPLEX64"),
+    "complex128": ("dcomplex_val", "DT_COMPLEX128"),
+}
 
 
 def array_of(value: Any) -> Any:
@@ -20,87 +44,173 @@ def array_of(value: Any) -> Any:
     return np.asarray(value)
 
 
-def scalar(tag: str, value: Any) -> Any:
-    """A number; ValueError unless the value has exactly one element."""
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    number = array_of(value)
-    if number.size != 1:
-        raise ValueError(f"add_scalar: expected one number, got shape {number.shape}")
-    return Summary(value=[Summary.Value(tag=tag, simple_value=float(number.reshape(())))])
-
-
-def _plugin(name: str) -> Any:
+def metadata_of(plugin: str, content: bytes = b"") -> Any:
+    """Return which plugin of TensorBoard shows a value."""
     from tensorboard.compat.proto.summary_pb2 import SummaryMetadata
 
-    return SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=name))
+    data = SummaryMetadata.PluginData(plugin_name=plugin, content=content)
+    return SummaryMetadata(plugin_data=data)
 
 
-def text(tag: str, string: str) -> Any:
-    """Markdown."""
+def tensor_value(
+    tag: str, dtype: str, sizes: tuple[int, ...] | None, elements: dict[str, Any], metadata: Any
+) -> Any:
+    """Return one value of a summary: a tensor with the given elements; `sizes` of None writes no shape."""
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 
-    tensor = TensorProto(
-        dtype="DT_STRING",
-        string_val=[string.encode()],
-        tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
-    )
-    return Summary(value=[Summary.Value(tag=f"{tag}/text_summary", metadata=_plugin("text"), tensor=tensor)])
+    shape = None
+    if sizes is not None:
+        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in sizes])
+    tensor = TensorProto(dtype=dtype, tensor_shape=shape, **elements)
+    return Summary.Value(tag=tag, tensor=tensor, metadata=metadata)
 
 
-def histogram(tag: str, values: Any, bins: Any, max_bins: int | None) -> Any:
-    """Counts by bucket; ValueError without values."""
+def summary_of(*values: Any) -> Any:
+    """Return a summary with the given values."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    return Summary(value=values)
+
+
+def scalar(
+    name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False
+) -> Any:
+    """Return a number as a summary.
+
+    Args:
+        name: the tag.
+        tensor: one number.
+        collections: ignored.
+        new_style: write a tensor, as newer versions of TensorBoard do, instead of a plain number.
+        double_precision: write that tensor as float64.
+    Raises: AssertionError unless the value has exactly one element.
+    """
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    number = array_of(tensor)
+    if number.size != 1:
+        raise AssertionError(
+            f"add_scalar: Tensor should contain one element: expected one number, got shape {number.shape}"
+        )
+    try:
+        value = float(number.item())
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"add_scalar: expected a number, got {tensor!r}") from None
+    if not new_style:
+        return summary_of(Summary.Value(tag=name, simple_value=value))
+    field, dtype = _TENSOR_FIELDS["float64" if double_precision else "float32"]
+    return summary_of(tensor_value(name, dtype, None, {field: [value]}, metadata_of("scalars")))
+
+
+def text(tag: str, text: str) -> Any:
+    """Return Markdown as a summary."""
+    content = {"string_val": [text.encode()]}
+    return summary_of(tensor_value(f"{tag}/text_summary", "DT_STRING", (1,), content, metadata_of("text")))
+
+
+def tensor_proto(tag: str, tensor: Any) -> Any:
+    """Return a tensor as a summary; the elements of float16 and bfloat16 are their 16 bits.
+
+    Raises: TypeError for what is not a tensor, ValueError for a dtype that the format does not have.
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"add_tensor: expected a tensor, got {type(tensor).__name__}")
+    name = str(tensor.dtype).rpartition(".")[2]
+    if name not in _TENSOR_FIELDS:
+        raise ValueError(
+            f"add_tensor: {tag} has unsupported tensor dtype {tensor.dtype}: "
+            f"expected one of {sorted(_TENSOR_FIELDS)}, got {name}"
+        )
+    field, dtype = _TENSOR_FIELDS[name]
+    flat = tensor.detach().cpu().reshape(-1)
+    if field == "half_val":
+        import flambeau
+
+        elements = [bits & 0xFFFF for bits in flat.view(flambeau.int16).tolist()]
+    elif tensor.is_complex():
+        elements = [part for one in flat.tolist() for part in (one.real, one.imag)]
+    else:
+        elements = flat.tolist()
+    sizes = tuple(tensor.shape)
+    return summary_of(tensor_value(tag, dtype, sizes, {field: elements}, metadata_of("tensor")))
+
+
+def make_histogram(values: Any, bins: Any, max_bins: int | None = None) -> Any:
+    """Return counts by bucket; at most about `max_bins` of them, by joining neighbours.
+
+    The first bucket is empty: its limit is where the second starts.
+
+    Raises: ValueError without values, and if no value is within the buckets.
+    """
     import numpy as np
-    from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+    from tensorboard.compat.proto.summary_pb2 import HistogramProto
 
     flat = array_of(values).astype(np.float64).reshape(-1)
     if not flat.size:
-        raise ValueError("add_histogram: expected values, got none")
-    edges = BUCKETS if isinstance(bins, str) and bins == "tensorflow" else bins
-    counts, limits = np.histogram(flat, bins=edges)
+        raise ValueError("add_histogram: The input has no element: expected values, got none")
+    if max_bins is not None and max_bins < 1:
+        raise ValueError(f"add_histogram: expected max_bins of at least 1, got {max_bins}")
+    counts, limits = np.histogram(flat, bins=bins)
     if max_bins is not None and len(counts) > max_bins:
-        step = -(-len(counts) // max_bins)
-        counts = np.add.reduceat(counts, np.arange(0, len(counts), step))
-        limits = np.append(limits[:-1][::step], limits[-1])
+        step = len(counts) // max_bins
+        starts = np.arange(0, len(counts), step)
+        counts, limits = np.add.reduceat(counts, starts), np.append(limits[starts], limits[-1])
     used = np.flatnonzero(counts)
-    first, last = (used[0], used[-1] + 1) if used.size else (0, 1)
-    proto = HistogramProto(
+    if not used.size:
+        raise ValueError(
+            f"add_histogram: The histogram is empty: expected values from {limits[0]} to {limits[-1]}, "
+            f"got values from {flat.min()} to {flat.max()}"
+        )
+    first, last = used[0], used[-1] + 1
+    return HistogramProto(
         min=flat.min(),
         max=flat.max(),
         num=flat.size,
         sum=flat.sum(),
-        sum_squares=(flat * flat).sum(),
-        bucket_limit=limits[first + 1 : last + 1].tolist(),
-        bucket=counts[first:last].tolist(),
+        sum_squares=flat.dot(flat),
+        bucket_limit=limits[first : last + 1].tolist(),
+        bucket=[0, *counts[first:last].tolist()],
     )
-    return Summary(value=[Summary.Value(tag=tag, histo=proto)])
 
 
-def image(tag: str, value: Any, dataformats: str) -> Any:
-    """A picture; floats are in [0, 1], bytes in [0, 255]. ValueError if the shape is not `dataformats`."""
-    import numpy as np
-    from PIL import Image
+def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Any:
+    """Return how values are distributed as a summary: see `make_histogram`."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
-    pixels = array_of(value)
-    form = dataformats.upper()
-    if sorted(form) != sorted(set(form)) or set(form) - set("NCHW") or pixels.ndim != len(form):
-        raise ValueError(f"add_image: expected {len(form)} dimensions {form!r}, got shape {pixels.shape}")
-    pixels = np.moveaxis(pixels, [form.index(d) for d in "NHWC" if d in form], range(len(form)))
-    if "C" not in form:
-        pixels = pixels[..., None]
-    if "N" in form:  # side by side
-        pixels = np.concatenate(list(pixels), axis=1)
-    if pixels.dtype != np.uint8:
-        pixels = (np.nan_to_num(pixels.astype(np.float64)).clip(0, 1) * 255).round().astype(np.uint8)
-    height, width, channels = pixels.shape
-    if channels not in (1, 3, 4):
-        raise ValueError(f"add_image: expected 1, 3 or 4 channels, got {channels}")
-    buffer = io.BytesIO()
-    Image.fromarray(pixels[..., 0] if channels == 1 else pixels).save(buffer, format="PNG")
-    proto = Summary.Image(
-        height=height, width=width, colorspace=channels, encoded_image_string=buffer.getvalue()
+    edges = BUCKETS if isinstance(bins, str) and bins == "tensorflow" else bins
+    return summary_of(Summary.Value(tag=name, histo=make_histogram(values, edges, max_bins)))
+
+
+def histogram_raw(
+    name: str,
+    min: float,
+    max: float,
+    num: int,
+    sum: float,
+    sum_squares: float,
+    bucket_limits: Any,
+    bucket_counts: Any,
+) -> Any:
+    """Return a histogram that the caller counted as a summary.
+
+    Raises: ValueError unless there are as many limits as counts.
+    """
+    from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+
+    if len(bucket_limits) != len(bucket_counts):
+        raise ValueError(
+            "add_histogram_raw: len(bucket_limits) != len(bucket_counts): expected a limit per count, "
+            f"got {len(bucket_limits)} limits and {len(bucket_counts)} counts"
+        )
+    proto = HistogramProto(
+        min=min,
+        max=max,
+        num=num,
+        sum=sum,
+        sum_squares=sum_squares,
+        bucket_limit=array_of(bucket_limits).tolist(),
+        bucket=array_of(bucket_counts).tolist(),
     )
-    return Summary(value=[Summary.Value(tag=tag, image=proto)])
+    return summary_of(Summary.Value(tag=name, histo=proto))

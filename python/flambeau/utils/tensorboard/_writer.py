@@ -8,62 +8,16 @@ import time
 from datetime import datetime
 from typing import Any
 
-from flambeau.utils.tensorboard import _summaries
+from flambeau.utils.tensorboard import _pictures, _summaries
+from flambeau.utils.tensorboard._embeddings import Projector
+from flambeau.utils.tensorboard._event_file import FileWriter
+from flambeau.utils.tensorboard._plugin_writer import PluginWriter
 from flambeau.utils.tensorboard._settings import hparams
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
 
-class FileWriter:
-    """Writes summaries with a step and a time to one file.
-
-    Args:
-        log_dir: the folder.
-        max_queue: how many events are kept before they are written.
-        flush_secs: the seconds after which they are written in any case.
-        filename_suffix: the end of the file's name.
-
-    Example:
-        >>> writer = flambeau.utils.tensorboard.FileWriter("runs/first")  # doctest: +SKIP
-        >>> writer.close()  # doctest: +SKIP
-    """
-
-    def __init__(
-        self, log_dir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = ""
-    ) -> None:
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-        self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
-
-    def get_logdir(self) -> str:
-        """Return the folder."""
-        return str(self.event_writer.get_logdir())
-
-    def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
-        """Write an event."""
-        event.wall_time = time.time() if walltime is None else walltime
-        if step is not None:
-            event.step = int(step)
-        self.event_writer.add_event(event)
-
-    def add_summary(
-        self, summary: Any, global_step: int | None = None, walltime: float | None = None
-    ) -> None:
-        """Write a summary."""
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        self.add_event(Event(summary=summary), global_step, walltime)
-
-    def flush(self) -> None:
-        """Write what is queued."""
-        self.event_writer.flush()
-
-    def close(self) -> None:
-        """Write what is queued and close the file."""
-        self.event_writer.close()
-
-
-class SummaryWriter:
+class SummaryWriter(PluginWriter):
     """Writes scalars, images and other data for TensorBoard.
 
     Args:
@@ -93,6 +47,7 @@ class SummaryWriter:
             log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")  # noqa: PTH118
         self.log_dir = str(log_dir)
         self._options = (max_queue, flush_secs, filename_suffix)
+        self._projector = Projector(self.log_dir)
         self.file_writer: FileWriter | None = None
         self.all_writers: dict[str, FileWriter] | None = None
         self.purge_step = purge_step
@@ -122,8 +77,9 @@ class SummaryWriter:
         new_style: bool = False,
         double_precision: bool = False,
     ) -> None:
-        """Write a number."""
-        self._get_file_writer().add_summary(_summaries.scalar(tag, scalar_value), global_step, walltime)
+        """Write a number; `new_style` as a tensor, which `double_precision` makes float64."""
+        found = _summaries.scalar(tag, scalar_value, None, new_style, double_precision)
+        self._get_file_writer().add_summary(found, global_step, walltime)
 
     def add_scalars(
         self,
@@ -164,9 +120,8 @@ class SummaryWriter:
         dataformats: str = "CHW",
     ) -> None:
         """Write a picture."""
-        self._get_file_writer().add_summary(
-            _summaries.image(tag, img_tensor, dataformats), global_step, walltime
-        )
+        found = _pictures.image(tag, img_tensor, dataformats=dataformats)
+        self._get_file_writer().add_summary(found, global_step, walltime)
 
     def add_images(
         self,
@@ -176,7 +131,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Write pictures side by side."""
+        """Write pictures, eight in a row."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_figure(
@@ -187,7 +142,7 @@ class SummaryWriter:
         close: bool = True,
         walltime: float | None = None,
     ) -> None:
-        """Write a figure of matplotlib, or several side by side."""
+        """Write a figure of matplotlib, or several of one size, eight in a row."""
         from matplotlib import pyplot
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -198,8 +153,10 @@ class SummaryWriter:
             pictures.append(_summaries.array_of(canvas.buffer_rgba())[..., :3])
             if close:
                 pyplot.close(one)
-        for picture in pictures:
-            self.add_image(tag, picture, global_step, walltime, "HWC")
+        if isinstance(figure, list):
+            self.add_image(tag, pictures, global_step, walltime, "NHWC")
+        else:
+            self.add_image(tag, pictures[0], global_step, walltime, "HWC")
 
     def add_text(
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
@@ -222,12 +179,6 @@ class SummaryWriter:
                 writer._get_file_writer().add_summary(summary, global_step)
             for name, value in metric_dict.items():
                 writer.add_scalar(name, value, global_step)
-
-    def add_graph(self, model: Any, *args: Any, **options: Any) -> None:
-        """Refuse: graphs of TensorBoard's format are not written."""
-        raise RuntimeError(
-            "add_graph: flambeau writes no graphs for TensorBoard; print(model) shows its layers"
-        )
 
     def flush(self) -> None:
         """Write what is queued."""
