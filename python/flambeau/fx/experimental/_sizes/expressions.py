@@ -31,7 +31,7 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]
         return quotient if quotient.is_polynomial() and _has_integer_terms(quotient) else None
 
     def _sympystr(self, printer: Any) -> str:
-        return f"({printer._print(self.args[0])}//{_atom(printer, self.args[1])})"
+        return f"({_atom(printer, self.args[0])}//{_atom(printer, self.args[1])})"
 
     def _eval_is_nonnegative(self) -> bool | None:
         return True if self.args[0].is_nonnegative and self.args[1].is_positive else None

@@ -1,0 +1,161 @@
+"""Lanes: assignments of sample sizes to symbols, under which the operators of a program run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+# Sizes by lane and by the place of the symbol: small, prime, with many divisors, odd multiples, large.
+_SIZES: tuple[tuple[int, ...], ...] = (
+    (2, 3, 5, 7, 4, 6, 8, 9),
+    (3, 2, 7, 5, 6, 4, 9, 8),
+    (11, 13, 17, 19, 23, 29, 31, 37),
+    (24, 36, 40, 60, 72, 48, 30, 84),
+    (9, 15, 21, 25, 27, 33, 35, 39),
+    (101, 103, 107, 109, 113, 127, 131, 137),
+)
+_NEAR = len(_SIZES) + 1  # the lane whose sizes are near the examples
+COUNT = _NEAR
+_ATTEMPTS = 400
+_STRIDE = 1_000_003
+
+
+class Lane:
+    """One assignment of numbers to symbols, and the tensors of the program for it.
+
+    Args:
+        index: 0 for the lane of the example sizes.
+        values: symbol -> number.
+    """
+
+    def __init__(self, index: int, values: dict[Any, Any]) -> None:
+        self.index, self.values = index, values
+        self.tensors: dict[int, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"Lane({self.index}, {self.values})"
+
+
+class Sampler:
+    """Chooses numbers for the symbols of an environment that satisfy its conditions.
+
+    Args:
+        env: the environment.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.symbols: list[Any] = []  # in the order of their first use
+
+    def note(self, symbol: Any) -> None:
+        """Note a symbol of the program."""
+        if symbol not in self.symbols:
+            self.symbols.append(symbol)
+
+    def default(self, index: int, symbol: Any) -> Any:
+        """Return the number that a symbol has in a lane if no condition excludes it."""
+        env = self.env
+        hint = env.var_to_val.get(symbol)
+        if index == 0 and hint is not None:
+            return hint
+        place = self.symbols.index(symbol)
+        if not symbol.is_integer:
+            return 0.375 + 1.25 * index + place
+        bounds = env.var_to_range.get(symbol)
+        if bounds is not None and (bounds.lower, bounds.upper) == (0, 1):
+            return (index + place) % 2
+        if self._is_stride(symbol):
+            return (hint or 1) * _STRIDE + 7 * index
+        if 1 <= index < _NEAR:
+            number = _SIZES[index - 1][place % 8] + 9 * (place // 8)
+        else:
+            number = (hint or 5) + 1 + place
+        return number + 1 if number == hint and index else number
+
+    def _is_stride(self, symbol: Any) -> bool:
+        return any("stride" in str(source) for source in self.env.var_to_sources.get(symbol, ()))
+
+    def holds(self, values: dict[Any, Any], extra: Sequence[Any] = ()) -> bool:
+        """Return whether numbers satisfy bounds, recorded conditions and further ones."""
+        env = self.env
+        for s, n in values.items():
+            bounds = env.var_to_range.get(s)
+            if bounds is not None and not (
+                (bounds.lower is None or n >= bounds.lower) and (bounds.upper is None or n <= bounds.upper)
+            ):
+                return False
+        return all(
+            truth(env, c, values) is not False for c in (*env.conditions(), *extra) if c.free_symbols
+        )
+
+    def sample(self, index: int, extra: Sequence[Any] = (), seed: int = 0) -> dict[Any, Any] | None:
+        """Return numbers for all symbols that satisfy the conditions; None if none were found.
+
+        Args:
+            index: the lane; lane 0 has the example sizes.
+            extra: further conditions.
+            seed: chooses among the numbers.
+        """
+        solved = dict(self.env.replacements)
+        for condition in extra:
+            if condition.is_Relational and condition.rel_op == "==":
+                rest = self.env.replace(condition)
+                while rest.free_symbols & solved.keys():
+                    rest = rest.subs(solved)
+                pair = self.env._e.solved(rest) if rest.is_Relational else None
+                if pair is not None and pair[1].free_symbols.isdisjoint(solved):
+                    solved[pair[0]] = pair[1]
+        generator = random.Random(100 * index + seed)
+        for attempt in range(1 if index == 0 else _ATTEMPTS):
+            values = {
+                s: self.default(index, s) if attempt == seed == 0 else self._other(index, s, generator)
+                for s in self.symbols
+                if s not in solved
+            }
+            if self._complete(values, solved) and self.holds(values, extra):
+                return values
+        return None
+
+    def _other(self, index: int, symbol: Any, generator: random.Random) -> Any:
+        hint = self.env.var_to_val.get(symbol)
+        usual = self.default(index, symbol)
+        if not symbol.is_integer or self._is_stride(symbol) or index == 0:
+            return usual
+        base = 5 if hint is None else hint
+        bounds = self.env.var_to_range.get(symbol)
+        low = 2 if bounds is None or bounds.lower is None else max(2, bounds.lower)
+        choices = (
+            usual,
+            base,
+            base * generator.randint(1, 6),
+            base + generator.randint(-3, 9),
+            low + generator.randint(0, 9),
+            generator.randint(low, low + 60),
+            4 * generator.randint(1, 12),
+            3 * generator.randint(1, 12),
+            usual + generator.randint(1, 12),
+        )
+        return generator.choice(choices)
+
+    def _complete(self, values: dict[Any, Any], solved: dict[Any, Any]) -> bool:
+        """Add the symbols that equalities determine."""
+        open_symbols = [s for s in self.symbols if s in solved]
+        for _ in range(len(open_symbols) + 1):
+            for s in [s for s in open_symbols if s not in values]:
+                if solved[s].free_symbols <= values.keys():
+                    number = self.env._e.evaluate(solved[s], values)
+                    if number != int(number):
+                        return False
+                    values[s] = int(number)
+        return len(values) == len(self.symbols)
+
+
+def truth(env: Any, condition: Any, values: dict[Any, Any]) -> bool | None:
+    """Return the truth of a condition; None if it has a symbol without a number."""
+    if not condition.free_symbols <= values.keys():
+        return None
+    try:
+        return bool(env._e.evaluate(condition, values))
+    except ZeroDivisionError:
+        return False

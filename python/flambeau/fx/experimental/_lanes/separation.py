@@ -1,0 +1,180 @@
+"""Conditions that separate the sizes for which a call does what it does for the example from other sizes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau.fx.experimental._lanes import sampling
+from flambeau.fx.experimental._lanes.values import plain_ints
+
+_SAMPLES = 4
+
+
+class Diverged(Exception):
+    """A call does something else for other sizes.
+
+    Args:
+        call: the call.
+        values: symbol -> number, for which it does.
+    """
+
+    def __init__(self, call: Any, values: dict[Any, Any]) -> None:
+        super().__init__(call.name)
+        self.call, self.values = call, values
+
+
+def separate(program: Any, call: Any, bad: list[dict[Any, Any]]) -> None:
+    """Record guards that exclude sizes for which a call does something else than for the example.
+
+    Guards are conditions on the sizes of the arguments that hold for the example, exclude the given sizes, and
+    for whose further samples the call does the same as for the example: the fewest equalities, else one other
+    condition. If there is none, the fewest symbols become constants.
+
+    Args:
+        program: the program.
+        call: the call.
+        bad: symbol -> number, for each of the sizes to exclude.
+    Raises: `GuardOnDataDependentSymNode` if the condition is on numbers that depend on elements.
+    """
+    search = _Search(program, call, bad)
+    found = search.fewest(search.equalities()) or search.single() or search.fewest(search.constants())
+    for condition in found or search.constants(of_all=True):
+        _record(program, condition)
+
+
+class _Search:
+    """The search for guards.
+
+    Args:
+        program: the program.
+        call: the call.
+        bad: the sizes to exclude.
+    """
+
+    def __init__(self, program: Any, call: Any, bad: list[dict[Any, Any]]) -> None:
+        self.program, self.call, self.bad = program, call, bad
+        self.env, self.e, self.hint = program.env, program.env._e, program.lanes[0].values
+        exprs = [expr for expr in dict.fromkeys(map(self.env.replace, call.basis)) if expr.free_symbols]
+        self.whole = [expr for expr in exprs if expr.is_integer][:12]
+        self.number = {expr: program.number(expr, self.hint) for expr in exprs}
+        self.ints = sorted({n for n in _ints(call) if n > 1}, reverse=True)
+        self.good = [lane.values for lane in program.lanes if not any(lane.values is b for b in bad)]
+
+    def _excludes(self, conditions: list[Any]) -> bool:
+        """Return whether conditions hold for the example and exclude each of the given sizes."""
+        truths = [[sampling.truth(self.env, c, values) for c in conditions] for values in self.bad]
+        return (
+            bool(conditions)
+            and all(sampling.truth(self.env, c, self.hint) for c in conditions)
+            and all(False in t for t in truths)
+        )
+
+    def _is_enough(self, conditions: list[Any]) -> bool:
+        return self._excludes(conditions) and _is_confirmed(self.program, self.call, conditions)
+
+    def fewest(self, conditions: list[Any]) -> list[Any]:
+        """Return the conditions without those that are not needed; an empty list if all are not enough."""
+        if not self._is_enough(conditions):
+            return []
+        for condition in conditions[::-1]:
+            rest = [c for c in conditions if c is not condition]
+            if self._is_enough(rest):
+                conditions = rest
+        return conditions
+
+    def equalities(self) -> list[Any]:
+        """Return the equalities of sizes that hold for the example, those with constants last."""
+        pairs = [
+            self.e.sympy.Eq(a, b)
+            for a, b in itertools.combinations(self.whole, 2)
+            if self.number[a] == self.number[b]
+        ]
+        return pairs + [self.e.sympy.Eq(a, self.number[a]) for a in self.whole if self.number[a] in self.ints]
+
+    def constants(self, of_all: bool = False) -> list[Any]:
+        """Return equalities of symbols with their example values."""
+        used = set().union(*(expr.free_symbols for expr in self.whole))
+        differing = {s for b in self.bad for s in b if b[s] != self.hint[s]}
+        chosen = differing if of_all or not used else used
+        return [self.e.sympy.Eq(s, self.hint[s]) for s in sorted(chosen, key=str)]
+
+    def single(self) -> list[Any]:
+        """Return one condition that is enough, as a list; an empty list if there is none."""
+        for keeps_good in (True, False):
+            for condition in self._others():
+                if not self._excludes([condition]):
+                    continue
+                holds = [sampling.truth(self.env, condition, values) for values in self.good]
+                if (all(holds) or not keeps_good) and self._is_enough([condition]):
+                    return [condition]
+        return []
+
+    def _others(self) -> Iterator[Any]:
+        """Yield conditions other than equalities, the usual ones first."""
+        e, whole, number = self.e, self.whole, self.number
+        products = whole + [a * b for a, b in itertools.combinations(whole[:6], 2)]
+        for a, n in itertools.product(products, self.ints):
+            if n < 1 << 16:
+                yield e.sympy.Eq(e.Mod(a, e.constant(n)), 0)
+        for a, b in itertools.permutations(whole, 2):
+            if number[b]:
+                yield e.sympy.Eq(e.Mod(a, b), 0)
+        for a, b in itertools.permutations(whole, 2):
+            yield e.sympy.Gt(a, b)
+            yield e.sympy.Ge(a, b)
+        for a in whole:
+            yield from self._bounds(a)
+        for a, b in itertools.combinations(whole, 2):
+            yield e.sympy.Ne(a, b)
+
+    def _bounds(self, a: Any) -> Iterator[Any]:
+        """Yield the weakest bound on a number that excludes the given sizes."""
+        excluded = [self.program.number(a, values) for values in self.bad]
+        hint = self.number[a]
+        if max(excluded) < hint:
+            yield self.e.sympy.Ge(a, self._threshold(a, max(excluded), hint))
+        elif hint < min(excluded):
+            yield self.e.sympy.Le(a, self._threshold(a, min(excluded), hint))
+
+    def _threshold(self, a: Any, outside: int, inside: int) -> int:
+        """Return the number next to `outside` for which the call still does what it does for the example."""
+        while abs(inside - outside) > 1:
+            middle = (inside + outside) // 2
+            condition = self.e.sympy.Eq(a, middle)
+            values = self.program.sampler.sample(sampling.COUNT, (condition,), seed=1)
+            same = values is not None and _does_the_same(self.program, self.call, values)
+            inside, outside = (middle, outside) if same else (inside, middle)
+        return inside
+
+
+def _record(program: Any, condition: Any) -> None:
+    env = program.env
+    condition = env._e.readable(env.replace(condition))
+    if any(env.is_unbacked_symint(s) or not s.is_integer for s in condition.free_symbols):
+        raise env._unknown(condition)
+    if condition not in (env._e.sympy.true, env._e.sympy.false) and condition.free_symbols:
+        env.add_guard(condition)
+
+
+def _is_confirmed(program: Any, call: Any, conditions: list[Any]) -> bool:
+    """Return whether the call does the same for samples that satisfy conditions."""
+    samples = [program.sampler.sample(1 + i, conditions, seed=i) for i in range(sampling.COUNT)]
+    chosen = {tuple(v.values()): v for v in samples if v is not None}
+    return all(_does_the_same(program, call, values) for values in [*chosen.values()][:_SAMPLES])
+
+
+def _does_the_same(program: Any, call: Any, values: dict[Any, Any]) -> bool:
+    try:
+        program.replayed(values, call.position)
+    except Diverged as found:
+        return found.call is not call
+    return True
+
+
+def _ints(call: Any) -> Iterator[int]:
+    """Yield the integers of a call's arguments and the constant sizes of its tensors."""
+    yield from plain_ints(call.args)
+    yield from plain_ints(call.kwargs)
+    yield from call.constants
