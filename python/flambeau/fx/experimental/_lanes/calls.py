@@ -76,6 +76,7 @@ class Call:
     kwargs: Any
     state: Settings
     position: int = 0
+    is_recorded: bool = False
     inputs: list[Any] = field(default_factory=list)
     basis: list[Any] = field(default_factory=list)  # expressions of the arguments
     further: list[Any] = field(default_factory=list)  # expressions of results found so far

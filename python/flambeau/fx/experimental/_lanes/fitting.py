@@ -133,8 +133,13 @@ def _extrema(column: Column, basis: Sequence[Term], terms: Sequence[Term]) -> It
 
 
 def _rounded(column: Column, basis: Sequence[Term], terms: Sequence[Term]) -> Iterator[Any]:
-    """Return (a * size + b) // c for each c that the slope allows."""
-    for expr, values in terms:
+    """Return (a * size + b) // c for each c that the slope allows, also for differences and sums of two sizes."""
+    pairs = [
+        (a + w * b, tuple(x + w * y for x, y in zip(u, v, strict=True)))
+        for (a, u), (b, v) in itertools.permutations(basis, 2)
+        for w in (-1, 1, -2, -3)
+    ]
+    for expr, values in (*terms, *pairs):
         low, high = min(values), max(values)
         if low == high or sorted(column) not in (
             by_size := [v for _, v in sorted(zip(values, column, strict=True))],

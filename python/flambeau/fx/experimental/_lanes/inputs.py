@@ -68,7 +68,7 @@ def _leaf(mode: Any, geometry: Any, traits: Any, is_param: bool) -> Any:
     reach = 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     with DisableTorchDispatch(), flambeau.no_grad():
         elem = flambeau.empty(offset + reach, dtype=dtype, device="meta").as_strided(size, stride, offset)
-    made = mode._wrapped(elem.detach(), device)
+        made = mode._wrapped(elem.detach(), device)
     if is_param:
         return flambeau.nn.Parameter(made, requires_grad)
     if requires_grad:

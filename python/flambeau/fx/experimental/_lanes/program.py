@@ -51,7 +51,9 @@ class Program:
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
+    def call(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+    ) -> Any:
         """Run a function in every lane and return its result with symbolic sizes and numbers.
 
         Args:
@@ -61,6 +63,7 @@ class Program:
         """
         self.refresh()
         call = Call(func, mapped(self._referred, args), mapped(self._referred, kwargs or {}), settings())
+        call.is_recorded = self.recorder is not None
         call.inputs = [a for a in leaves((args, kwargs)) if isinstance(a, SymbolicFakeTensor)]
         call.basis = self._basis((args, kwargs))
         call.constants = [n for a in call.inputs for n in a.geometry() if type(n) is int]
@@ -144,7 +147,7 @@ class Program:
         before = _C._unset_dispatch_mode(KEY)
         _C._set_dispatch_mode(self.mode)
         stack.callback(self._leave, before)
-        if self.recorder is not None:
+        if call.is_recorded:
             stack.enter_context(self.recorder.region(lane, log))
         call.enter(stack)
 
@@ -160,6 +163,7 @@ class Program:
         if isinstance(value, SymbolicFakeTensor):
             if value._program is not self:
                 raise AssertionError("expected tensors of one mode, got several: Mixing fake modes NYI")
+            value.lane  # noqa: B018  (makes the lanes of a description)
             return Ref(value._handle)
         return value
 
@@ -217,7 +221,7 @@ class Program:
     def _fitted(self, call: Call, column: tuple[Any, ...], extract: Callable[[Outcome], Any]) -> Any:
         is_float = any(type(v) is float for v in column)
         fit = fitting.float_candidates if is_float else fitting.candidates
-        exprs = [*dict.fromkeys([*call.basis, *call.further])]
+        exprs = [*dict.fromkeys([*call.further[::-1][:4], *call.basis, *call.further[::-1]])]
         symbols = [s for s in self.sampler.symbols if s not in self.env.replacements and s.is_integer]
         for chosen in (exprs, symbols):
             found = fit(column, [(expr, self.column(expr)) for expr in chosen])
@@ -265,7 +269,12 @@ class Program:
             if values is None or len({self.number(f, values) for f in found}) < 2:
                 continue
             probes += 1
-            lane = self.replayed(values, call.position - 1)
+            try:
+                lane = self.replayed(values, call.position - 1)
+            except separation.Diverged as diverged:
+                separation.separate(self, diverged.call, [diverged.values])
+                self.refresh()
+                raise Refit from None
             outcome = self.run(lane, call)
             if outcome.signature() == call.signature:
                 number = extract(outcome)
@@ -409,6 +418,21 @@ class Program:
         self._columns.clear()
         self._exprs.clear()
         self._seen = (len(env.conditions()), tuple(env.var_to_range.items()), len(env.replacements))
+
+    def check_samples(self, count: int) -> None:
+        """Run the program for further sizes; record guards where it does something else."""
+        self.refresh()
+        for seed in range(count):
+            for _ in range(_MOST_GUARDS):
+                values = self.sampler.sample(1 + seed % sampling.COUNT, seed=1000 + seed)
+                if values is None:
+                    break
+                try:
+                    self.replayed(values, len(self.tape) - 1)
+                    break
+                except separation.Diverged as found:
+                    separation.separate(self, found.call, [found.values])
+                    self.refresh()
 
     def _note_symbols(self) -> None:
         for s in self.env.var_to_range:

@@ -32,6 +32,8 @@ class Lane:
     def __init__(self, index: int, values: dict[Any, Any]) -> None:
         self.index, self.values = index, values
         self.tensors: dict[int, Any] = {}
+        self.known: Any = None  # the nodes of its tensors, while the program is recorded
+        self.pending: Any = None  # what the present call did
 
     def __repr__(self) -> str:
         return f"Lane({self.index}, {self.values})"
@@ -97,15 +99,7 @@ class Sampler:
             extra: further conditions.
             seed: chooses among the numbers.
         """
-        solved = dict(self.env.replacements)
-        for condition in extra:
-            if condition.is_Relational and condition.rel_op == "==":
-                rest = self.env.replace(condition)
-                while rest.free_symbols & solved.keys():
-                    rest = rest.subs(solved)
-                pair = self.env._e.solved(rest) if rest.is_Relational else None
-                if pair is not None and pair[1].free_symbols.isdisjoint(solved):
-                    solved[pair[0]] = pair[1]
+        solved = self._determined(extra)
         generator = random.Random(100 * index + seed)
         for attempt in range(1 if index == 0 else _ATTEMPTS):
             values = {
@@ -116,6 +110,36 @@ class Sampler:
             if self._complete(values, solved) and self.holds(values, extra):
                 return values
         return None
+
+    def _determined(self, extra: Sequence[Any]) -> dict[Any, Any]:
+        """Return the symbols that equalities determine, with their expressions."""
+        solved = dict(self.env.replacements)
+        for condition in extra:
+            if condition.is_Relational and condition.rel_op == "==":
+                rest = self.env.replace(condition)
+                while rest.free_symbols & solved.keys():
+                    rest = rest.subs(solved)
+                pair = self.env._e.solved(rest) if rest.is_Relational else None
+                if pair is not None and pair[1].free_symbols.isdisjoint(solved):
+                    solved[pair[0]] = pair[1]
+        return solved
+
+    def near(self, values: dict[Any, Any], extra: Sequence[Any]) -> list[dict[Any, Any]]:
+        """Return numbers that satisfy further conditions and differ from given ones in as few symbols as possible.
+
+        Args:
+            values: symbol -> number.
+            extra: further conditions.
+        """
+        solved = self._determined(extra)
+        used = sorted({s for c in extra for s in c.free_symbols if s not in solved}, key=str)
+        found = []
+        for changed in ([], *([s] for s in used)):
+            hints = {s: self.env.var_to_val.get(s, values[s]) for s in changed}
+            made = {s: hints.get(s, values[s]) for s in self.symbols if s not in solved and s in values}
+            if self._complete(made, solved) and self.holds(made, extra):
+                found.append(made)
+        return found
 
     def _other(self, index: int, symbol: Any, generator: random.Random) -> Any:
         hint = self.env.var_to_val.get(symbol)

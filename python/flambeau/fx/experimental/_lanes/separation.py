@@ -72,7 +72,9 @@ class _Search:
         )
 
     def _is_enough(self, conditions: list[Any]) -> bool:
-        return self._excludes(conditions) and _is_confirmed(self.program, self.call, conditions)
+        return self._excludes(conditions) and _is_confirmed(
+            self.program, self.call, conditions, self.bad
+        )
 
     def fewest(self, conditions: list[Any]) -> list[Any]:
         """Return the conditions without those that are not needed; an empty list if all are not enough."""
@@ -121,18 +123,17 @@ class _Search:
         for a, b in itertools.permutations(whole, 2):
             if number[b]:
                 yield e.sympy.Eq(e.Mod(a, b), 0)
-        for a, b in itertools.permutations(whole, 2):
-            yield e.sympy.Gt(a, b)
-            yield e.sympy.Ge(a, b)
         for a in whole:
             yield from self._bounds(a)
+        for a, b in itertools.permutations(whole, 2):
+            yield from self._bounds(a - b)
         for a, b in itertools.combinations(whole, 2):
             yield e.sympy.Ne(a, b)
 
     def _bounds(self, a: Any) -> Iterator[Any]:
         """Yield the weakest bound on a number that excludes the given sizes."""
         excluded = [self.program.number(a, values) for values in self.bad]
-        hint = self.number[a]
+        hint = self.program.number(a, self.hint)
         if max(excluded) < hint:
             yield self.e.sympy.Ge(a, self._threshold(a, max(excluded), hint))
         elif hint < min(excluded):
@@ -158,11 +159,13 @@ def _record(program: Any, condition: Any) -> None:
         env.add_guard(condition)
 
 
-def _is_confirmed(program: Any, call: Any, conditions: list[Any]) -> bool:
-    """Return whether the call does the same for samples that satisfy conditions."""
-    samples = [program.sampler.sample(1 + i, conditions, seed=i) for i in range(sampling.COUNT)]
+def _is_confirmed(program: Any, call: Any, conditions: list[Any], bad: list[dict[Any, Any]]) -> bool:
+    """Return whether the call does the same for samples that satisfy conditions, also near excluded sizes."""
+    sampler = program.sampler
+    samples = [values for b in bad[:_SAMPLES] for values in sampler.near(b, conditions)]
+    samples += [sampler.sample(1 + i, conditions, seed=i) for i in range(sampling.COUNT)]
     chosen = {tuple(v.values()): v for v in samples if v is not None}
-    return all(_does_the_same(program, call, values) for values in [*chosen.values()][:_SAMPLES])
+    return all(_does_the_same(program, call, values) for values in chosen.values())
 
 
 def _does_the_same(program: Any, call: Any, values: dict[Any, Any]) -> bool:

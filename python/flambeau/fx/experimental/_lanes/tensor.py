@@ -27,19 +27,20 @@ class SymbolicFakeTensor(FakeTensor):
     """
 
     _program: Any
-    _handle: int
+    _handle: int | None  # None for a description, whose lanes are made when they are needed
+    _twin: Any
 
     @staticmethod
-    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
         raise TypeError("SymbolicFakeTensor: expected to be made by FakeTensorMode.from_tensor, got a call")
 
     @staticmethod
-    def over(program: Any, handle: int, example: Any, geometry: Any) -> Any:
+    def over(program: Any, handle: int | None, example: Any, geometry: Any) -> Any:
         """Return a tensor.
 
         Args:
             program: the program that holds its lanes.
-            handle: its number there.
+            handle: its number there; None for a description of another tensor.
             example: the tensor of lane 0.
             geometry: sizes, strides and offset.
         """
@@ -65,6 +66,11 @@ class SymbolicFakeTensor(FakeTensor):
     @property
     def lane(self) -> Any:
         """The tensor for the example sizes."""
+        if self._handle is None:
+            from flambeau.fx.experimental._lanes.inputs import from_geometry
+
+            self._twin = from_geometry(self._program, self)
+            self._handle = self._twin._handle
         return self._program.lanes[0].tensors[self._handle]
 
     @property
@@ -146,8 +152,8 @@ def answered(program: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
         if rule is not None:
             return rule(first, *args[1:], **kwargs)
         if name in _OF_LANE and getattr(func, "__name__", "") != "__set__":
-            with _C.DisableTorchFunction():
-                return func(first.lane, *args[1:], **kwargs)
+            with _C.DisableTorchFunction(), DisableTorchDispatch():
+                return func(first if first._handle is None else first.lane, *args[1:], **kwargs)
     return program.call(func, args, kwargs)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau._object.subclass import DisableTorchDispatch
 from flambeau._subclasses._errors import DataDependentOutputException, DynamicOutputShapeException
 from flambeau.fx.experimental._sizes.numbers import SymInt
 
@@ -52,6 +53,12 @@ def _size(program: Any) -> int:
     return int(_symbol(program, make))
 
 
+def _empty(program: Any, size: tuple[int, ...], dtype: Any, device: Any) -> Any:
+    with DisableTorchDispatch():
+        elem = flambeau.empty(size, dtype=dtype, device="meta")
+    return program.mode._wrapped(elem, device)
+
+
 def _scalar(program: Any, func: Any, args: tuple[Any, ...]) -> Any:
     env, dtype = program.env, args[0].dtype
     if dtype.is_complex:
@@ -65,7 +72,7 @@ def _scalar(program: Any, func: Any, args: tuple[Any, ...]) -> Any:
 
 def _nonzero(program: Any, func: Any, args: tuple[Any, ...]) -> Any:
     given = args[0]
-    return flambeau.empty((_size(program), given.dim()), dtype=flambeau.int64, device=given.device)
+    return _empty(program, (_size(program), given.dim()), flambeau.int64, given.device)
 
 
 def _index_positions(program: Any, func: Any, args: tuple[Any, ...]) -> Any:
@@ -86,14 +93,13 @@ def _index_positions(program: Any, func: Any, args: tuple[Any, ...]) -> Any:
                 f"index: expected a mask of the shape of the indexed tensor ({tuple(masked)}), "
                 f"got {tuple(index.shape)}"
             )
-        device = index.device
-        indices += [flambeau.empty(count, dtype=flambeau.int64, device=device) for _ in masked]
+        indices += [_empty(program, (count,), flambeau.int64, index.device) for _ in masked]
         dim += index.dim()
     return indices
 
 
 def _repeat_interleave(program: Any, func: Any, args: tuple[Any, ...]) -> Any:
-    return flambeau.empty(_size(program), dtype=args[0].dtype, device=args[0].device)
+    return _empty(program, (_size(program),), args[0].dtype, args[0].device)
 
 
 _RULES: dict[str, Callable[..., Any]] = {

@@ -194,6 +194,10 @@ class ShapeEnv:
             self.size_like.add(found)
         return found
 
+    def free_number(self, symbol: Any) -> None:
+        """Note that a symbol stands for an integer that is not a size and may be negative."""
+        self.var_to_range[symbol] = self._initial[symbol] = ValueRanges(None, None)
+
     def note_size(self, expr: Any) -> None:
         """Note that a number is the size of a dimension."""
         if self.is_unbacked_symint(expr):
