@@ -79,6 +79,7 @@ class Call:
     is_recorded: bool = False
     inputs: list[Any] = field(default_factory=list)
     basis: list[Any] = field(default_factory=list)  # expressions of the arguments
+    sizes: list[Any] = field(default_factory=list)  # the same without strides
     further: list[Any] = field(default_factory=list)  # expressions of results found so far
     facts: list[tuple[Any, Any]] = field(default_factory=list)  # (extract, expression)
     outputs: list[tuple[int, Any]] = field(default_factory=list)  # (handle, extract)

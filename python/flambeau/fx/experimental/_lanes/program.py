@@ -66,6 +66,7 @@ class Program:
         call.is_recorded = self.recorder is not None
         call.inputs = [a for a in leaves((args, kwargs)) if isinstance(a, SymbolicFakeTensor)]
         call.basis = self._basis((args, kwargs))
+        call.sizes = self._basis((args, kwargs), with_strides=False)
         call.constants = [n for a in call.inputs for n in a.geometry() if type(n) is int]
         call.constants += [n for a in leaves((args, kwargs)) if isinstance(a, Tensor) for n in plain_sizes(a)]
         call.position = len(self.tape)
@@ -187,11 +188,14 @@ class Program:
             self._exprs.setdefault(found, expr)
         return found
 
-    def _basis(self, value: Any) -> list[Any]:
+    def _basis(self, value: Any, with_strides: bool = True) -> list[Any]:
         """Return the symbolic expressions of numbers and of the geometry of tensors."""
         numbers: list[Any] = []
         for leaf in leaves(value):
-            numbers += leaf.geometry() if isinstance(leaf, SymbolicFakeTensor) else [leaf]
+            if isinstance(leaf, SymbolicFakeTensor):
+                numbers.extend(leaf.geometry() if with_strides else leaf._sizes)
+            else:
+                numbers.append(leaf)
         found: dict[Any, None] = {}
         for n in numbers:
             if isinstance(n, SymInt):

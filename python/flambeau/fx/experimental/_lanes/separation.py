@@ -38,9 +38,11 @@ def separate(program: Any, call: Any, bad: list[dict[Any, Any]]) -> None:
         bad: symbol -> number, for each of the sizes to exclude.
     Raises: `GuardOnDataDependentSymNode` if the condition is on numbers that depend on elements.
     """
-    search = _Search(program, call, bad)
-    found = search.fewest(search.equalities()) or search.single() or search.fewest(search.constants())
-    for condition in found or search.constants(of_all=True):
+    found: list[Any] = []
+    for basis in (call.sizes, call.basis):
+        search = _Search(program, call, bad, basis)
+        found = found or search.fewest(search.equalities()) or search.single()
+    for condition in found or search.fewest(search.constants()) or search.constants(of_all=True):
         _record(program, condition)
 
 
@@ -51,12 +53,13 @@ class _Search:
         program: the program.
         call: the call.
         bad: the sizes to exclude.
+        basis: the expressions that conditions are about.
     """
 
-    def __init__(self, program: Any, call: Any, bad: list[dict[Any, Any]]) -> None:
+    def __init__(self, program: Any, call: Any, bad: list[dict[Any, Any]], basis: list[Any]) -> None:
         self.program, self.call, self.bad = program, call, bad
         self.env, self.e, self.hint = program.env, program.env._e, program.lanes[0].values
-        exprs = [expr for expr in dict.fromkeys(map(self.env.replace, call.basis)) if expr.free_symbols]
+        exprs = [expr for expr in dict.fromkeys(map(self.env.replace, basis)) if expr.free_symbols]
         self.whole = [expr for expr in exprs if expr.is_integer][:12]
         self.number = {expr: program.number(expr, self.hint) for expr in exprs}
         self.ints = sorted({n for n in _ints(call) if n > 1}, reverse=True)
