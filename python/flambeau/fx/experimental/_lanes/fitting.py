@@ -8,7 +8,8 @@ equal the column in every lane. The lanes need not distinguish rounded quotients
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,73 +20,110 @@ Term = tuple[Any, Column]  # an expression and its value in each lane
 
 _LARGEST_DIVISOR = 32
 _LARGEST_FACTOR = 4
-_MOST_TERMS = 10
+_MOST_TERMS = 12
+_PRIME = 2**61 - 1
 
 
-def candidates(column: Column, basis: Sequence[Term]) -> list[Any]:
-    """Return the simplest expressions that equal a column in every lane; an empty list if none does.
+class Form:
+    """A candidate; its expression is built only if it is chosen, because this is slow.
+
+    Args:
+        build: returns the expression.
+        of: returns the number for numbers of the basis.
+        column: the number in each lane.
+    """
+
+    __slots__ = ("build", "column", "of")
+
+    def __init__(
+        self, build: Callable[[], Any], of: Callable[[Sequence[Any]], Any], column: Column
+    ) -> None:
+        self.build, self.of, self.column = build, of, column
+
+
+def candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
+    """Return the simplest forms that equal a column in every lane; an empty list if none does.
 
     Args:
         column: the values of an integer, one per lane.
-        basis: the sizes and numbers of the operator's arguments that depend on symbols.
+        basis: expressions of the operator's arguments, with their values in each lane.
     """
-    basis = _distinct(basis)
-    terms = basis + _products(basis)
+    singles = _distinct(basis)
+    terms = singles + _products(singles)
     for family in (_exact, _quotients, _extrema, _rounded, _sums):
-        found = list(family(column, basis, terms))
+        found = list(family(column, singles, terms))
         if found:
             return found
     return []
 
 
-def float_candidates(column: Column, basis: Sequence[Term]) -> list[Any]:
-    """Return expressions for a column of floating-point numbers: an integer, its reciprocal, or their roots.
+def float_candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
+    """Return forms for a column of floating-point numbers: an integer, its reciprocal, or their square roots.
 
     Args:
         column: the values of a number, one per lane.
-        basis: the sizes and numbers of the operator's arguments that depend on symbols.
+        basis: expressions of the operator's arguments, with their values in each lane.
     """
-    shapes = (
-        (lambda v: v, e.ToFloat),
-        (lambda v: 1 / v, lambda n: e.IntTrueDiv(e.constant(1), n)),
-        (lambda v: v * v, lambda n: e.sympy.sqrt(n)),
-        (lambda v: 1 / (v * v), lambda n: 1 / e.sympy.sqrt(n)),
+    shapes: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]], ...] = (
+        (lambda v: v, float, e.ToFloat),
+        (lambda v: 1 / v, lambda n: 1 / n, lambda n: e.IntTrueDiv(e.constant(1), n)),
+        (lambda v: v * v, math.sqrt, lambda n: e.sympy.sqrt(n)),
+        (lambda v: 1 / (v * v), lambda n: 1 / math.sqrt(n), lambda n: 1 / e.sympy.sqrt(n)),
     )
-    for invert, build in shapes:
-        if any(v == 0 for v in column):
-            continue
+    if any(v == 0 or v != v or abs(v) == math.inf for v in column):
+        return []
+    for invert, compute, build in shapes:
         whole = tuple(round(invert(v)) for v in column)
-        close = (abs(invert(v) - n) <= 1e-12 * abs(n) for v, n in zip(column, whole, strict=True))
-        if all(close) and len(set(whole)) > 1:
+        if len(set(whole)) > 1 and all(n > 0 and compute(n) == v for v, n in zip(column, whole, strict=True)):
             found = candidates(whole, basis)
             if found:
-                return [build(n) for n in found]
+                return [_applied(f, compute, build) for f in found]
     return []
 
 
-def _distinct(basis: Sequence[Term]) -> list[Term]:
-    found: dict[Column, Any] = {}
-    for expr, column in basis:
-        if len(set(column)) > 1:
-            found.setdefault(column, expr)
-    return [(expr, column) for column, expr in found.items()][:_MOST_TERMS]
+def _applied(form: Form, compute: Callable[[Any], Any], build: Callable[[Any], Any]) -> Form:
+    return Form(
+        lambda: build(form.build()), lambda v: compute(form.of(v)), tuple(map(compute, form.column))
+    )
 
 
-def _products(basis: Sequence[Term]) -> list[Term]:
-    """Return the products of two and of all terms."""
-    found = [
-        (a * b, tuple(x * y for x, y in zip(u, v, strict=True)))
-        for (a, u), (b, v) in itertools.combinations_with_replacement(basis, 2)
-    ]
-    if len(basis) > 2:
-        for (a, u), (b, v), (c, w) in itertools.combinations(basis[:6], 3):
-            found.append((a * b * c, tuple(x * y * z for x, y, z in zip(u, v, w, strict=True))))
-    if len(basis) > 3:
-        expr, column = basis[0]
-        for other, more in basis[1:]:
-            expr, column = expr * other, tuple(x * y for x, y in zip(column, more, strict=True))
-        found.append((expr, column))
+def _distinct(basis: Sequence[Term]) -> list[Form]:
+    found: dict[Column, Form] = {}
+    for i, (expr, column) in enumerate(basis):
+        if len(set(column)) > 1 and column not in found:
+            found[column] = Form(lambda expr=expr: expr, lambda v, i=i: v[i], column)  # type: ignore[misc]
+    return list(found.values())[:_MOST_TERMS]
+
+
+def _product(forms: Sequence[Form]) -> Form:
+    column = tuple(math.prod(values) for values in zip(*(f.column for f in forms), strict=True))
+    return Form(
+        lambda: math.prod(f.build() for f in forms), lambda v: math.prod(f.of(v) for f in forms), column
+    )
+
+
+def _products(singles: Sequence[Form]) -> list[Form]:
+    """Return the products of two, three and all forms."""
+    found = [_product(pair) for pair in itertools.combinations_with_replacement(singles, 2)]
+    found += [_product(triple) for triple in itertools.combinations(singles[:7], 3)]
+    found += [_product(four) for four in itertools.combinations(singles[:6], 4)]
+    if len(singles) > 4:
+        found.append(_product(singles))
     return found
+
+
+def _sum(forms: Sequence[Form], weights: Sequence[int], constant: int = 0) -> Form:
+    rows = zip(*(f.column for f in forms), strict=True)
+    column = tuple(sum(w * n for w, n in zip(weights, row, strict=True)) + constant for row in rows)
+    return Form(
+        lambda: sum(w * f.build() for w, f in zip(weights, forms, strict=True)) + constant,
+        lambda v: sum(w * f.of(v) for w, f in zip(weights, forms, strict=True)) + constant,
+        column,
+    )
+
+
+def _divided(form: Form, c: int) -> Form:
+    return _applied(form, lambda n: n // c, lambda n: e.FloorDiv(n, e.constant(c)))
 
 
 def _line(column: Column, term: Column) -> tuple[Fraction, Fraction] | None:
@@ -93,91 +131,101 @@ def _line(column: Column, term: Column) -> tuple[Fraction, Fraction] | None:
     low, high = min(range(len(term)), key=term.__getitem__), max(range(len(term)), key=term.__getitem__)
     if term[low] == term[high]:
         return None
-    a = Fraction(column[high] - column[low], term[high] - term[low])
-    b = column[low] - a * term[low]
-    return (a, b) if all(v == a * n + b for v, n in zip(column, term, strict=True)) else None
+    step, rise = term[high] - term[low], column[high] - column[low]
+    start = column[low] * step - rise * term[low]
+    if any(v * step != rise * n + start for v, n in zip(column, term, strict=True)):
+        return None
+    return Fraction(rise, step), Fraction(start, step)
 
 
-def _exact(column: Column, basis: Sequence[Term], terms: Sequence[Term]) -> Iterator[Any]:
-    for expr, values in terms:
-        found = _line(column, values)
+def _exact(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> Iterator[Form]:
+    for term in terms:
+        found = _line(column, term.column)
         if found is None:
             continue
-        a, b = found
-        if a.denominator == 1:
-            yield int(a) * expr + int(b)
-        else:
-            shared = (a.denominator * b).denominator * a.denominator
-            yield e.FloorDiv(int(a * shared) * expr + int(b * shared), e.constant(shared))
+        shared = math.lcm(found[0].denominator, found[1].denominator)
+        whole = _sum([term], [int(found[0] * shared)], int(found[1] * shared))
+        yield whole if shared == 1 else _divided(whole, shared)
         return
 
 
-def _quotients(column: Column, basis: Sequence[Term], terms: Sequence[Term]) -> Iterator[Any]:
-    for (a, u), (b, v) in itertools.permutations(terms, 2):
-        if all(y != 0 and x // y == n for x, y, n in zip(u, v, column, strict=True)):
-            yield e.FloorDiv(a, b)
+def _quotients(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> Iterator[Form]:
+    for a, b in itertools.product(terms, terms[:40]):
+        rows = zip(a.column, b.column, column, strict=True)
+        if all(y != 0 and x // y == n for x, y, n in rows):
+            yield Form(
+                lambda a=a, b=b: e.FloorDiv(a.build(), b.build()),  # type: ignore[misc]
+                lambda v, a=a, b=b: a.of(v) // b.of(v),  # type: ignore[misc]
+                column,
+            )
             return
 
 
-def _extrema(column: Column, basis: Sequence[Term], terms: Sequence[Term]) -> Iterator[Any]:
+def _extrema(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> Iterator[Form]:
+    """Return min or max of a number and a constant, or of two numbers."""
     for choose, build in ((min, e.sympy.Min), (max, e.sympy.Max)):
-        for expr, values in terms:
-            limit = -choose(-v for v in column)
-            inner = [(v, n) for v, n in zip(column, values, strict=True) if v != limit]
-            for shift in {v - n for v, n in inner}:
-                if all(choose(n + shift, limit) == v for v, n in zip(column, values, strict=True)):
-                    yield build(expr + shift, e.constant(limit))
-        for (a, u), (b, v) in itertools.combinations(terms, 2):
-            if all(choose(x, y) == n for x, y, n in zip(u, v, column, strict=True)):
-                yield build(a, b)
+        limit = max(column) if choose is min else min(column)
+        shifted = []
+        for term in terms[:60]:
+            shifts = {v - n for v, n in zip(column, term.column, strict=True)}
+            for shift in shifts:
+                if all(choose(n + shift, limit) == v for v, n in zip(column, term.column, strict=True)):
+                    yield _chosen(choose, build, _sum([term], [1], shift), limit)
+            shifted += [_sum([term], [1], s) for s in shifts if abs(s) <= 2 or len(singles) <= 3]
+        for a, b in itertools.combinations(shifted[:120], 2):
+            if all(choose(x, y) == n for x, y, n in zip(a.column, b.column, column, strict=True)):
+                yield _chosen(choose, build, a, b)
 
 
-def _rounded(column: Column, basis: Sequence[Term], terms: Sequence[Term]) -> Iterator[Any]:
-    """Return (a * size + b) // c for each c that the slope allows, also for differences and sums of two sizes."""
+def _chosen(choose: Callable[..., Any], build: Callable[..., Any], a: Form, b: Form | int) -> Form:
+    if isinstance(b, int):
+        return Form(
+            lambda: build(a.build(), e.constant(b)),
+            lambda v: choose(a.of(v), b),
+            tuple(choose(n, b) for n in a.column),
+        )
+    return Form(
+        lambda: build(a.build(), b.build()),
+        lambda v: choose(a.of(v), b.of(v)),
+        tuple(map(choose, a.column, b.column)),
+    )
+
+
+def _rounded(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> Iterator[Form]:
+    """Return (a * term + b) // c for each c that the slope allows; a term may be a sum of two sizes."""
     pairs = [
-        (a + w * b, tuple(x + w * y for x, y in zip(u, v, strict=True)))
-        for (a, u), (b, v) in itertools.permutations(basis, 2)
-        for w in (-1, 1, -2, -3)
+        _sum(pair, (1, w)) for pair in itertools.permutations(singles[:8], 2) for w in (-1, 1, -2, -3)
     ]
-    for expr, values in (*terms, *pairs):
-        low, high = min(values), max(values)
-        if low == high or sorted(column) not in (
-            by_size := [v for _, v in sorted(zip(values, column, strict=True))],
-            by_size[::-1],
-        ):
+    for term in (*terms[:40], *pairs):
+        low, high = min(term.column), max(term.column)
+        rise = column[term.column.index(high)] - column[term.column.index(low)]
+        if low == high:
             continue
-        slope = abs(column[values.index(high)] - column[values.index(low)]) / (high - low)
+        sign, slope = (1 if rise >= 0 else -1), abs(rise) / (high - low)
         for c, a in itertools.product(range(2, _LARGEST_DIVISOR + 1), range(1, _LARGEST_FACTOR + 1)):
-            if abs(a / c - slope) > 1 / (high - low) + 1e-9 or Fraction(a, c).denominator != c:
+            if abs(a / c - slope) > 1 / (high - low) + 1e-9 or math.gcd(a, c) > 1:
                 continue
-            sign = 1 if column[values.index(high)] >= column[values.index(low)] else -1
-            least, most = _offsets(column, values, sign * a, c)
-            yield from (e.FloorDiv(sign * a * expr + b, e.constant(c)) for b in range(least, most + 1))
+            rows = list(zip(column, term.column, strict=True))
+            least = max(v * c - sign * a * n for v, n in rows)
+            most = min(v * c + c - 1 - sign * a * n for v, n in rows)
+            yield from (_divided(_sum([term], [sign * a], b), c) for b in range(least, most + 1))
 
 
-def _offsets(column: Column, values: Column, a: int, c: int) -> tuple[int, int]:
-    """Return the range of b for which (a * value + b) // c equals the column in every lane."""
-    least = max(v * c - a * n for v, n in zip(column, values, strict=True))
-    most = min(v * c + c - 1 - a * n for v, n in zip(column, values, strict=True))
-    return least, most
-
-
-def _sums(column: Column, basis: Sequence[Term], terms: Sequence[Term]) -> Iterator[Any]:
-    """Return linear forms in two or three terms, and the sum of all terms."""
-    total = tuple(map(sum, zip(*(values for _, values in basis), strict=True)))
-    found = _line(column, total) if total else None
-    if found is not None and found[0].denominator == found[1].denominator == 1:
-        yield int(found[0]) * sum(expr for expr, _ in basis) + int(found[1])
+def _sums(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> Iterator[Form]:
+    """Return linear forms in two, three or all terms, also divided by 2."""
+    total = _sum(singles, [1] * len(singles)) if singles else None
+    found = _line(column, total.column) if total is not None else None
+    if found is not None and total is not None and found[0].denominator == found[1].denominator == 1:
+        yield _sum([total], [int(found[0])], int(found[1]))
         return
-    for count, pool in ((2, terms[:40]), (3, terms[:12])):
-        for chosen in itertools.combinations(pool, count):
-            weights = _solved(column, [values for _, values in chosen])
+    for count, pool, divisor in ((2, 40, 1), (3, 16, 1), (2, 20, 2)):
+        scaled = tuple(divisor * v for v in column)
+        for chosen in itertools.combinations(terms[:pool], count):
+            weights = _solved(scaled, [f.column for f in chosen])
             if weights is not None:
-                yield sum(w * expr for w, (expr, _) in zip(weights, chosen, strict=False)) + weights[-1]
+                form = _sum(chosen, weights[:-1], weights[-1])
+                yield form if divisor == 1 else _divided(form, divisor)
                 return
-
-
-_PRIME = 2**61 - 1
 
 
 def _solved(column: Column, terms: Sequence[Column]) -> list[int] | None:
@@ -198,6 +246,8 @@ def _solved(column: Column, terms: Sequence[Column]) -> list[int] | None:
             factor = rows[i][k]
             if i != k and factor:
                 rows[i] = [(x - factor * y) % _PRIME for x, y in zip(rows[i], rows[k], strict=True)]
+    if any(row[-1] for row in rows[count:]):
+        return None
     weights = [row[-1] if row[-1] <= _PRIME // 2 else row[-1] - _PRIME for row in rows[:count]]
     if any(w == 0 for w in weights[:-1]):
         return None

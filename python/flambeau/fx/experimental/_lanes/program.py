@@ -9,9 +9,11 @@ from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau._subclasses._errors import DataDependentOutputException
 from flambeau._subclasses._tensor import KEY
 from flambeau.fx.experimental._lanes import fitting, sampling, separation
 from flambeau.fx.experimental._lanes.calls import Call, Outcome, settings
+from flambeau.fx.experimental._lanes.fitting import Form
 from flambeau.fx.experimental._lanes.sampling import Lane, Sampler
 from flambeau.fx.experimental._lanes.tensor import SymbolicFakeTensor
 from flambeau.fx.experimental._lanes.values import SYMBOLIC, Ref, leaves, mapped, plain_sizes, symbolic_size
@@ -20,6 +22,7 @@ from flambeau.fx.experimental.sym_node import SymNode
 from flambeau.utils._python_dispatch import _disable_current_modes
 
 _MOST_PROBES = 24
+_LOCAL_SCALAR = flambeau.ops.aten._local_scalar_dense.default
 _MOST_GUARDS = 32
 
 
@@ -92,12 +95,21 @@ class Program:
             call.forget_results()
             self._settle(call)
             if hint.error is not None:
-                raise hint.error
+                raise self._cause(call, hint.error)
             try:
                 return self._described(call)
             except Refit:
                 continue
         raise RuntimeError(f"{call.name}: expected sizes that are expressions of its arguments, got others")
+
+    @staticmethod
+    def _cause(call: Call, error: Exception) -> Exception:
+        """Return the error of a call: numbers that depend on elements have no values that it could check."""
+        if not call.unknown:
+            return error
+        made = DataDependentOutputException(_LOCAL_SCALAR)
+        made.__cause__ = error
+        return made
 
     def _described(self, call: Call) -> Any:
         """Return the result of a call that did the same in every lane."""
@@ -229,9 +241,9 @@ class Program:
         symbols = [s for s in self.sampler.symbols if s not in self.env.replacements and s.is_integer]
         for chosen in (exprs, symbols):
             found = fit(column, [(expr, self.column(expr)) for expr in chosen])
-            found = self._tested(call, list(dict.fromkeys(found)), extract)
+            found = self._tested(call, found, chosen, extract)
             if found:
-                return found[0]
+                return found[0].build()
         self._exclude_exceptions(call, column, exprs, fit, extract)
         sizes = [(lane.values, n) for lane, n in zip(self.lanes, column, strict=True)]
         raise RuntimeError(
@@ -253,37 +265,48 @@ class Program:
             part = [
                 (expr, tuple(c[i] for i in kept)) for expr, c in zip(exprs, columns, strict=True)
             ]
-            found = fit(tuple(column[i] for i in kept), part)
+            found = [f.build() for f in fit(tuple(column[i] for i in kept), part)[:1]]
             if len({column[i] for i in kept}) == 1:
                 found = [self.env._e.constant(column[0])]
-            for expr in found[:1]:
+            for expr in found:
                 call.facts.append((extract, expr))
                 bad = [lane.values for lane in self.lanes if not self.agrees(call, lane, call.outcomes[lane])]
                 separation.separate(self, call, bad)
                 self.refresh()
                 raise Refit
 
-    def _tested(self, call: Call, found: list[Any], extract: Callable[[Outcome], Any]) -> list[Any]:
+    def _tested(
+        self, call: Call, found: list[Form], exprs: list[Any], extract: Callable[[Outcome], Any]
+    ) -> list[Form]:
         """Run the call for further sizes until one candidate is left, or all agree."""
         probes = 0
-        for seed in range(1, 200):
+        for seed in range(1, 100):
             if len(found) < 2 or probes == _MOST_PROBES:
                 break
             values = self.sampler.sample(1 + seed % sampling.COUNT, seed=seed)
-            if values is None or len({self.number(f, values) for f in found}) < 2:
+            if values is None:
+                continue
+            basis = [self.number(expr, values) for expr in exprs]
+            numbers = [form.of(basis) for form in found]
+            if len(set(numbers)) < 2:
                 continue
             probes += 1
-            try:
-                lane = self.replayed(values, call.position - 1)
-            except separation.Diverged as diverged:
-                separation.separate(self, diverged.call, [diverged.values])
-                self.refresh()
-                raise Refit from None
-            outcome = self.run(lane, call)
-            if outcome.signature() == call.signature:
-                number = extract(outcome)
-                found = [f for f in found if self.number(f, values) == number]
+            number = self._probed(call, values, extract)
+            if number is not None:
+                found = [form for form, n in zip(found, numbers, strict=True) if n == number]
         return found
+
+    def _probed(self, call: Call, values: dict[Any, Any], extract: Callable[[Outcome], Any]) -> Any:
+        """Return a number of a call for further sizes; None if the call does something else for them."""
+        try:
+            lane = self.replayed(values, call.position - 1)
+        except separation.Diverged as found:
+            separation.separate(self, found.call, [found.values])
+            self.refresh()
+            raise Refit from None
+        outcome = self.run(lane, call)
+        outcome.tensors = lane.tensors
+        return extract(outcome) if outcome.signature() == call.signature else None
 
     # --- results ----------------------------------------------------------------------------------
 
@@ -342,22 +365,29 @@ class Program:
     def _geometry(self, call: Call, tensors: list[Any], extract: Callable[[Outcome], Any]) -> tuple[Any, ...]:
         """Return sizes, strides and the offset of a tensor of each lane as numbers."""
 
-        def numbers(count: int, read: Callable[[Any, int], int]) -> list[Any]:
-            made = []
-            for d in range(count):
-                found = self.expression(
-                    call, [read(t, d) for t in tensors], lambda o, d=d: read(extract(o), d)
-                )
-                made.append(found if type(found) is int else _number(self.env, found, int))
-                if type(found) is not int:
-                    call.further.append(found)
-            return made
+        def number(read: Callable[[Any], int]) -> Any:
+            found = self.expression(call, [read(t) for t in tensors], lambda o: read(extract(o)))
+            if type(found) is int:
+                return found
+            call.further.append(found)
+            return _number(self.env, found, int)
 
-        dims = tensors[0].dim()
-        sizes = numbers(dims, lambda t, d: int(t.size(d)))
-        strides = numbers(dims, lambda t, d: int(t.stride(d)))
-        offset = numbers(1, lambda t, d: int(t.storage_offset()))
-        return sizes, strides, offset[0]
+        places = range(tensors[0].dim())
+        sizes = [number(lambda t, d=d: int(t.size(d))) for d in places]
+        strides: dict[int, Any] = {}
+        for d in sorted(places, key=lambda d: (tensors[0].stride(d), -d)):
+            self._note_products(tensors, sizes, strides)
+            strides[d] = number(lambda t, d=d: int(t.stride(d)))
+        return sizes, [strides[d] for d in places], number(lambda t: int(t.storage_offset()))
+
+    def _note_products(self, tensors: list[Any], sizes: list[Any], strides: dict[int, Any]) -> None:
+        """Note size * stride of dimensions: a usual stride of the next outer dimension."""
+        for d in strides:
+            column = tuple(int(t.size(d) * t.stride(d)) for t in tensors)
+            product = sizes[d] * strides[d]
+            if isinstance(product, SymInt) and column not in self._exprs:
+                self._exprs[column] = product.node.expr
+                self._columns[product.node.expr] = column
 
     def _keep(self, lane: Lane, call: Call, result: Any) -> None:
         """Keep the results of a call that runs again in a lane."""
@@ -426,17 +456,17 @@ class Program:
     def check_samples(self, count: int) -> None:
         """Run the program for further sizes; record guards where it does something else."""
         self.refresh()
-        for seed in range(count):
-            for _ in range(_MOST_GUARDS):
-                values = self.sampler.sample(1 + seed % sampling.COUNT, seed=1000 + seed)
-                if values is None:
-                    break
-                try:
-                    self.replayed(values, len(self.tape) - 1)
-                    break
-                except separation.Diverged as found:
-                    separation.separate(self, found.call, [found.values])
-                    self.refresh()
+        for _ in range(_MOST_GUARDS):
+            samples = self.sampler.extremes(())
+            samples += [self.sampler.sample(1 + i % sampling.COUNT, seed=1000 + i) for i in range(count)]
+            try:
+                for values in samples:
+                    if values is not None:
+                        self.replayed(values, len(self.tape) - 1)
+                return
+            except separation.Diverged as found:
+                separation.separate(self, found.call, [found.values])
+                self.refresh()
 
     def _note_symbols(self) -> None:
         for s in self.env.var_to_range:

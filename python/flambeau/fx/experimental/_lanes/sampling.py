@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-# Sizes by lane and by the place of the symbol: small, prime, with many divisors, odd multiples, large.
+# Sizes by lane and by the place of the symbol: small, prime, with many divisors, odd multiples, large, the least,
+# small and large in turn, descending.
 _SIZES: tuple[tuple[int, ...], ...] = (
     (2, 3, 5, 7, 4, 6, 8, 9),
     (3, 2, 7, 5, 6, 4, 9, 8),
@@ -14,10 +15,16 @@ _SIZES: tuple[tuple[int, ...], ...] = (
     (24, 36, 40, 60, 72, 48, 30, 84),
     (9, 15, 21, 25, 27, 33, 35, 39),
     (101, 103, 107, 109, 113, 127, 131, 137),
+    (2, 2, 2, 2, 2, 2, 2, 2),
+    (3, 67, 5, 71, 2, 73, 4, 79),
+    (89, 61, 43, 23, 14, 8, 4, 2),
 )
+_LEAST = 7
 _NEAR = len(_SIZES) + 1  # the lane whose sizes are near the examples
 COUNT = _NEAR
-_ATTEMPTS = 400
+_ATTEMPTS = 200
+_LARGEST = 1 << 40
+_MOST_SCANNED = 200
 _STRIDE = 1_000_003
 
 
@@ -49,6 +56,7 @@ class Sampler:
     def __init__(self, env: Any) -> None:
         self.env = env
         self.symbols: list[Any] = []  # in the order of their first use
+        self._usual: dict[Any, Any] = {}
 
     def note(self, symbol: Any) -> None:
         """Note a symbol of the program."""
@@ -70,10 +78,10 @@ class Sampler:
         if self._is_stride(symbol):
             return (hint or 1) * _STRIDE + 7 * index
         if 1 <= index < _NEAR:
-            number = _SIZES[index - 1][place % 8] + 9 * (place // 8)
+            number = _SIZES[index - 1][place % 8] + (9 * (place // 8) if index != _LEAST else 0)
         else:
             number = (hint or 5) + 1 + place
-        return number + 1 if number == hint and index else number
+        return number + 1 if number == hint and index not in (0, _LEAST) else number
 
     def _is_stride(self, symbol: Any) -> bool:
         return any("stride" in str(source) for source in self.env.var_to_sources.get(symbol, ()))
@@ -99,11 +107,14 @@ class Sampler:
             extra: further conditions.
             seed: chooses among the numbers.
         """
-        solved = self._determined(extra)
+        solved, limits = self._determined(extra), self._limits(extra)
+        self._usual = {s: self.default(index, s) for s in self.symbols}
         generator = random.Random(100 * index + seed)
         for attempt in range(1 if index == 0 else _ATTEMPTS):
             values = {
-                s: self.default(index, s) if attempt == seed == 0 else self._other(index, s, generator)
+                s: self._usual[s]
+                if attempt == seed == 0
+                else self._other(index, s, generator, limits[s])
                 for s in self.symbols
                 if s not in solved
             }
@@ -141,26 +152,90 @@ class Sampler:
                 found.append(made)
         return found
 
-    def _other(self, index: int, symbol: Any, generator: random.Random) -> Any:
-        hint = self.env.var_to_val.get(symbol)
-        usual = self.default(index, symbol)
-        if not symbol.is_integer or self._is_stride(symbol) or index == 0:
+    def with_number(self, expr: Any, number: int) -> dict[Any, Any] | None:
+        """Return the examples with one symbol changed so that an expression has a number; None if none was found.
+
+        Args:
+            expr: the expression.
+            number: its number.
+        """
+        solved, hint = self._determined(()), self.env.var_to_val
+        for changed in sorted((s for s in expr.free_symbols if s in hint and s not in solved), key=str):
+            start = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
+            for n in sorted(range(2, _MOST_SCANNED + 2 * hint[changed]), key=lambda n: abs(n - hint[changed])):
+                made = {**start, changed: n}
+                fits = self._complete(made, solved) and self.env._e.evaluate(expr, made) == number
+                if fits and self.holds(made):
+                    return made
+        return None
+
+    def extremes(self, extra: Sequence[Any]) -> list[dict[Any, Any]]:
+        """Return the examples with one symbol as small or as large as conditions allow, within limits.
+
+        Args:
+            extra: further conditions.
+        """
+        solved = self._determined(extra)
+        hint = self.env.var_to_val
+        found = []
+        for changed in [s for s in self.symbols if s not in solved and s in hint and not self._is_stride(s)]:
+            numbers = range(2, hint[changed])
+            for choices in (numbers[:12], (hint[changed] + 150, hint[changed] + 1)):
+                for n in choices:
+                    made = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
+                    made[changed] = n
+                    if self._complete(made, solved) and self.holds(made, extra):
+                        found.append(made)
+                        break
+        return found
+
+    def _limits(self, extra: Sequence[Any]) -> dict[Any, tuple[int, int]]:
+        """Return the least and the greatest number of each symbol that is a size."""
+        found = {}
+        for s in self.symbols:
+            bounds = self.env.var_to_range.get(s)
+            lower = 2 if bounds is None or bounds.lower is None else max(2, bounds.lower)
+            upper = _LARGEST if bounds is None or bounds.upper is None else bounds.upper
+            found[s] = lower, upper
+        for condition in extra:
+            bound = self.env._e.bound(condition)
+            if bound is not None and bound[0] in found:
+                s, lower, upper = bound
+                old = found[s]
+                found[s] = (
+                    old[0] if lower is None else max(old[0], lower),
+                    old[1] if upper is None else min(old[1], upper),
+                )
+        return found
+
+    def _other(
+        self, index: int, symbol: Any, generator: random.Random, limits: tuple[int, int]
+    ) -> Any:
+        usual = self._usual[symbol]
+        if not symbol.is_integer or index == 0 or self._is_stride(symbol):
             return usual
-        base = 5 if hint is None else hint
-        bounds = self.env.var_to_range.get(symbol)
-        low = 2 if bounds is None or bounds.lower is None else max(2, bounds.lower)
-        choices = (
-            usual,
-            base,
-            base * generator.randint(1, 6),
-            base + generator.randint(-3, 9),
-            low + generator.randint(0, 9),
-            generator.randint(low, low + 60),
-            4 * generator.randint(1, 12),
-            3 * generator.randint(1, 12),
-            usual + generator.randint(1, 12),
-        )
-        return generator.choice(choices)
+        hint = self.env.var_to_val.get(symbol)
+        base, low = 5 if hint is None else hint, limits[0]
+        kind = generator.randrange(9)
+        if kind < 2:
+            number = usual if kind else base
+        elif kind == 2:
+            number = base * generator.randint(1, 6)
+        elif kind == 3:
+            number = base + generator.randint(-3, 9)
+        elif kind == 4:
+            number = low + generator.randint(0, 9)
+        elif kind == 5:
+            number = generator.randint(low, low + 60)
+        elif kind == 6:
+            number = 12 * generator.randint(1, 5) // generator.choice((1, 3, 4))
+        elif kind == 7:
+            number = usual + generator.randint(1, 12)
+        else:
+            number = generator.choice((low, 3, 50, 200))
+        if limits[0] <= number <= limits[1]:
+            return number
+        return generator.randint(low, max(low, min(limits[1], low + 60)))
 
     def _complete(self, values: dict[Any, Any], solved: dict[Any, Any]) -> bool:
         """Add the symbols that equalities determine."""

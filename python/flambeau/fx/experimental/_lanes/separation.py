@@ -10,6 +10,7 @@ from flambeau.fx.experimental._lanes import sampling
 from flambeau.fx.experimental._lanes.values import plain_ints
 
 _SAMPLES = 4
+_FACTORS = (2, 3, 4)  # gates of recurrent layers, heads, halves
 
 
 class Diverged(Exception):
@@ -41,7 +42,7 @@ def separate(program: Any, call: Any, bad: list[dict[Any, Any]]) -> None:
     found: list[Any] = []
     for basis in (call.sizes, call.basis):
         search = _Search(program, call, bad, basis)
-        found = found or search.fewest(search.equalities()) or search.single()
+        found = found or search.first()
     for condition in found or search.fewest(search.constants()) or search.constants(of_all=True):
         _record(program, condition)
 
@@ -64,6 +65,18 @@ class _Search:
         self.number = {expr: program.number(expr, self.hint) for expr in exprs}
         self.ints = sorted({n for n in _ints(call) if n > 1}, reverse=True)
         self.good = [lane.values for lane in program.lanes if not any(lane.values is b for b in bad)]
+
+    def first(self) -> list[Any]:
+        """Return the first conditions that are enough: equalities, one other condition, bounds, ratios."""
+        found = self.fewest(self.equalities()) or self.single(keeps_good=True)
+        if found:
+            return found
+        for exprs in (self.whole, [*self.whole, *self.differences()]):
+            bounds = self.bounds(exprs)
+            if not any(bound.rel_op == "==" for bound in bounds):
+                found = found or self.fewest(bounds)
+        found = found or self.fewest([*self.equalities(), *self.ratios()])
+        return found or self.fewest(self.bounds(self.whole)) or self.single(keeps_good=False)
 
     def _excludes(self, conditions: list[Any]) -> bool:
         """Return whether conditions hold for the example and exclude each of the given sizes."""
@@ -98,6 +111,15 @@ class _Search:
         ]
         return pairs + [self.e.sympy.Eq(a, self.number[a]) for a in self.whole if self.number[a] in self.ints]
 
+    def ratios(self) -> list[Any]:
+        """Return equalities of a size and a multiple of another one."""
+        return [
+            self.e.sympy.Eq(a, factor * b)
+            for a, b in itertools.permutations(self.whole, 2)
+            for factor in _FACTORS
+            if self.number[a] == factor * self.number[b]
+        ]
+
     def constants(self, of_all: bool = False) -> list[Any]:
         """Return equalities of symbols with their example values."""
         used = set().union(*(expr.free_symbols for expr in self.whole))
@@ -105,52 +127,66 @@ class _Search:
         chosen = differing if of_all or not used else used
         return [self.e.sympy.Eq(s, self.hint[s]) for s in sorted(chosen, key=str)]
 
-    def single(self) -> list[Any]:
-        """Return one condition that is enough, as a list; an empty list if there is none."""
-        for keeps_good in (True, False):
-            for condition in self._others():
-                if not self._excludes([condition]):
-                    continue
-                holds = [sampling.truth(self.env, condition, values) for values in self.good]
-                if (all(holds) or not keeps_good) and self._is_enough([condition]):
-                    return [condition]
+    def single(self, keeps_good: bool) -> list[Any]:
+        """Return one condition that is enough, as a list; an empty list if there is none.
+
+        Args:
+            keeps_good: whether it must hold in all lanes that do what is done for the example.
+        """
+        for condition in self._others():
+            if not self._excludes([condition]):
+                continue
+            holds = all(sampling.truth(self.env, condition, values) for values in self.good)
+            if (holds or not keeps_good) and self._is_enough([condition]):
+                return [condition]
         return []
 
     def _others(self) -> Iterator[Any]:
-        """Yield conditions other than equalities, the usual ones first."""
-        e, whole, number = self.e, self.whole, self.number
+        """Yield conditions other than equalities and bounds, the usual ones first."""
+        e, whole = self.e, self.whole
         products = whole + [a * b for a, b in itertools.combinations(whole[:6], 2)]
         for a, n in itertools.product(products, self.ints):
             if n < 1 << 16:
                 yield e.sympy.Eq(e.Mod(a, e.constant(n)), 0)
         for a, b in itertools.permutations(whole, 2):
-            if number[b]:
+            if self.number[b]:
                 yield e.sympy.Eq(e.Mod(a, b), 0)
-        for a in whole:
-            yield from self._bounds(a)
-        for a, b in itertools.permutations(whole, 2):
-            yield from self._bounds(a - b)
         for a, b in itertools.combinations(whole, 2):
             yield e.sympy.Ne(a, b)
 
-    def _bounds(self, a: Any) -> Iterator[Any]:
-        """Yield the weakest bound on a number that excludes the given sizes."""
-        excluded = [self.program.number(a, values) for values in self.bad]
-        hint = self.program.number(a, self.hint)
-        if max(excluded) < hint:
-            yield self.e.sympy.Ge(a, self._threshold(a, max(excluded), hint))
-        elif hint < min(excluded):
-            yield self.e.sympy.Le(a, self._threshold(a, min(excluded), hint))
+    def differences(self) -> list[Any]:
+        """Return the differences of two sizes, each in one direction."""
+        return [a - b for a, b in itertools.combinations(self.whole[:6], 2)]
 
-    def _threshold(self, a: Any, outside: int, inside: int) -> int:
-        """Return the number next to `outside` for which the call still does what it does for the example."""
+    def bounds(self, exprs: list[Any]) -> list[Any]:
+        """Return bounds on numbers, between which the call does the same if other symbols have example values."""
+        found = []
+        for a in exprs:
+            hint = self.program.number(a, self.hint)
+            excluded = [self.program.number(a, values) for values in self.bad]
+            least = self._end(a, min(*excluded, hint))
+            most = self._end(a, max(*excluded, hint))
+            if least == most == hint:
+                found.append(self.e.sympy.Eq(a, hint))
+                continue
+            found += [] if least is None else [self.e.sympy.Ge(a, least)]
+            found += [] if most is None else [self.e.sympy.Le(a, most)]
+        return found
+
+    def _end(self, a: Any, outside: int) -> int | None:
+        """Return the number furthest towards `outside` for which the call does the same; None if `outside` is it."""
+        inside = self.program.number(a, self.hint)
+        if inside == outside or self._does_the_same_with(a, outside):
+            return None
         while abs(inside - outside) > 1:
             middle = (inside + outside) // 2
-            condition = self.e.sympy.Eq(a, middle)
-            values = self.program.sampler.sample(sampling.COUNT, (condition,), seed=1)
-            same = values is not None and _does_the_same(self.program, self.call, values)
-            inside, outside = (middle, outside) if same else (inside, middle)
-        return inside
+            inside, outside = (middle, outside) if self._does_the_same_with(a, middle) else (inside, middle)
+        return int(inside)
+
+    def _does_the_same_with(self, a: Any, number: int) -> bool:
+        """Whether the call does the same if an expression has a number; True if no sizes give this number."""
+        values = self.program.sampler.with_number(a, number)
+        return values is None or _does_the_same(self.program, self.call, values)
 
 
 def _record(program: Any, condition: Any) -> None:
@@ -166,6 +202,7 @@ def _is_confirmed(program: Any, call: Any, conditions: list[Any], bad: list[dict
     """Return whether the call does the same for samples that satisfy conditions, also near excluded sizes."""
     sampler = program.sampler
     samples = [values for b in bad[:_SAMPLES] for values in sampler.near(b, conditions)]
+    samples += sampler.extremes(conditions)
     samples += [sampler.sample(1 + i, conditions, seed=i) for i in range(sampling.COUNT)]
     chosen = {tuple(v.values()): v for v in samples if v is not None}
     return all(_does_the_same(program, call, values) for values in chosen.values())
