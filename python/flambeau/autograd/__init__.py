@@ -15,6 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
+from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
 from flambeau._loading.lazy import attributes
 from flambeau._overrides.overridable import overridable
@@ -72,6 +73,7 @@ def _gradients_of(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
     return given
 
 
+@for_each_lane
 def backward(
     tensors: _Tensors,
     grad_tensors: _Gradients = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
+from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
 from flambeau.func._layers import Layer
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -40,6 +41,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         raise RuntimeError(f"functionalize: expected remove to be one of {_KINDS}, got {remove!r}")
 
     @functools.wraps(func)
+    @for_each_lane
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given, spec = tree_flatten((args, kwargs))
         with Layer("functionalize", copies_views=remove == "mutations_and_views") as layer:

@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
+from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
 from flambeau.func._argnums import ArgNums, chosen, of_chosen
 from flambeau.func._layers import Layer, checked_aux, differentiable, only_tensors, split_aux
@@ -67,6 +68,7 @@ def grad_and_value(
     """
 
     @functools.wraps(func)
+    @for_each_lane
     def differentiated(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         with Layer("grad") as layer:
             tracked = tuple(layer.track(arg) for arg in args)
@@ -152,6 +154,7 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) ->
     return (primals_out, vjp_fn, *rest)
 
 
+@for_each_lane
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Return the outputs of a function and a function that multiplies vectors by its Jacobian from the left.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._argnums import ArgNums, of_chosen, places
 from flambeau.func._grad import vjp_at
 from flambeau.func._jvp import jvp_of
@@ -96,6 +97,7 @@ def jacrev(
         raise ValueError(f"jacrev: expected chunk_size > 0, got {chunk_size}")
 
     @functools.wraps(func)
+    @for_each_lane
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         output, vjp_fn, *aux = vjp_at(func, args, argnums, has_aux, kwargs)
         _, primals = of_chosen(func, args, argnums, kwargs)
@@ -150,6 +152,7 @@ def jacfwd(
     """
 
     @functools.wraps(func)
+    @for_each_lane
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         partial, primals = of_chosen(func, args, argnums, kwargs)
         single = isinstance(places(argnums, len(args)), int)

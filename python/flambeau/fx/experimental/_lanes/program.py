@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau._overrides.lanes import finder
 from flambeau._subclasses._errors import DataDependentOutputException
 from flambeau._subclasses._tensor import KEY
 from flambeau.fx.experimental._lanes import fitting, sampling, separation
-from flambeau.fx.experimental._lanes.calls import Call, Outcome, settings
+from flambeau.fx.experimental._lanes.calls import Call, Outcome, name_of, settings
 from flambeau.fx.experimental._lanes.fitting import Form
 from flambeau.fx.experimental._lanes.sampling import Lane, Sampler
 from flambeau.fx.experimental._lanes.tensor import SymbolicFakeTensor
-from flambeau.fx.experimental._lanes.values import SYMBOLIC, Ref, leaves, mapped, plain_sizes, symbolic_size
+from flambeau.fx.experimental._lanes.values import SYMBOLIC, LaneFunction, Ref, leaves, mapped, plain_sizes, symbolic_size
 from flambeau.fx.experimental._sizes.numbers import SymInt, wrapped
 from flambeau.fx.experimental.sym_node import SymNode
 from flambeau.utils._python_dispatch import _disable_current_modes
@@ -51,6 +54,7 @@ class Program:
         self._columns: dict[Any, tuple[Any, ...]] = {}
         self._exprs: dict[tuple[Any, ...], Any] = {}
         self._seen: Any = None
+        finder.find = _program_in
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -64,6 +68,8 @@ class Program:
             args: its arguments by position.
             kwargs: its arguments by name.
         """
+        if self.current is not None:
+            return self._call_in_lane(func, args, kwargs or {})
         self.refresh()
         call = Call(func, mapped(self._referred, args), mapped(self._referred, kwargs or {}), settings())
         call.is_recorded = self.recorder is not None
@@ -82,6 +88,16 @@ class Program:
         finally:
             call.outcomes, call.inputs = {}, []
         return result
+
+    def _call_in_lane(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a function that a function of the program calls, in the lane of the outer call."""
+        assert self.current is not None
+        lane = self.current[0]
+
+        def converted(value: Any) -> Any:
+            return self.in_lane(lane, self._referred(value))
+
+        return func(*mapped(converted, args), **mapped(converted, kwargs))
 
     def _run_in_all(self, call: Call) -> Any:
         call.outcomes = {}
@@ -154,7 +170,7 @@ class Program:
 
     def _enter(self, stack: ExitStack, lane: Lane, call: Call, log: list[Any]) -> None:
         """Enter the modes of a lane: only lane 0 has those of the program."""
-        stack.enter_context(_C.DisableTorchFunction())
+        stack.enter_context(_without_function_modes())
         if lane is not self.lanes[0]:
             stack.enter_context(_disable_current_modes())
         before = _C._unset_dispatch_mode(KEY)
@@ -173,6 +189,8 @@ class Program:
     # --- values -----------------------------------------------------------------------------------
 
     def _referred(self, value: Any) -> Any:
+        if isinstance(value, LaneFunction):
+            return Ref(value.handle)
         if isinstance(value, SymbolicFakeTensor):
             if value._program is not self:
                 raise AssertionError("expected tensors of one mode, got several: Mixing fake modes NYI")
@@ -329,6 +347,8 @@ class Program:
             if kind is list:
                 return items
             return tuple(items) if kind is tuple else kind(*items) if hasattr(kind, "_fields") else kind(items)
+        if isinstance(first, FunctionType | MethodType | partial):
+            return self._function(call, results, extract)
         if kind is dict:
             return {k: self._combined(call, [r[k] for r in results], lambda o, k=k: extract(o)[k]) for k in first}
         return first
@@ -346,15 +366,26 @@ class Program:
     def adopted(self, call: Call, tensors: list[Any], extract: Callable[[Outcome], Any]) -> Any:
         """Return a tensor with symbolic sizes for a new tensor of each lane."""
         geometry = self._geometry(call, tensors, extract)
-        handle = self._count = self._count + 1
-        call.outputs.append((handle, extract))
-        for lane, t in zip(self.lanes, tensors, strict=True):
-            lane.tensors[handle] = t
-        self._handles[id(tensors[0])] = handle
+        handle = self._kept(call, tensors, extract)
         made = SymbolicFakeTensor.over(self, handle, tensors[0], geometry)
         self._tensors[handle] = made
         weakref.finalize(made, self._forget, handle, id(tensors[0]))
         return made
+
+    def _function(self, call: Call, functions: list[Any], extract: Callable[[Outcome], Any]) -> Any:
+        """Return a function that calls the function of each lane."""
+        made = LaneFunction(self, self._kept(call, functions, extract))
+        weakref.finalize(made, self._forget, made.handle, id(functions[0]))
+        return made
+
+    def _kept(self, call: Call, values: list[Any], extract: Callable[[Outcome], Any]) -> int:
+        """Keep a value of each lane; return its handle."""
+        handle = self._count = self._count + 1
+        call.outputs.append((handle, extract))
+        for lane, value in zip(self.lanes, values, strict=True):
+            lane.tensors[handle] = value
+        self._handles[id(values[0])] = handle
+        return handle
 
     def _forget(self, handle: int, key: int) -> None:
         if self._handles.get(key) == handle:
@@ -511,6 +542,22 @@ class Program:
                 if all(v[s] == values[0][s] for v in values):
                     self.env.specialize(s, int)
         return all(self.sampler.holds(lane.values) for lane in self.lanes)
+
+
+@contextmanager
+def _without_function_modes() -> Iterator[None]:
+    """A region without the function modes of the program."""
+    modes = [_C._pop_torch_function_stack() for _ in range(_C._len_torch_function_stack())]
+    try:
+        yield
+    finally:
+        for mode in reversed(modes):
+            _C._push_on_torch_function_stack(mode)
+
+
+def _program_in(value: Any) -> Any:
+    """Return the program of the first tensor with symbolic sizes in a value; None if there is none."""
+    return next((leaf._program for leaf in leaves(value) if isinstance(leaf, SymbolicFakeTensor)), None)
 
 
 def _number(env: Any, expr: Any, kind: type) -> Any:

@@ -68,15 +68,19 @@ class _Search:
 
     def first(self) -> list[Any]:
         """Return the first conditions that are enough: equalities, one other condition, bounds, ratios."""
-        found = self.fewest(self.equalities()) or self.single(keeps_good=True)
+        equal = self.equalities()
+        found = self.fewest(equal) or self.single(keeps_good=True)
         if found:
             return found
-        for exprs in (self.whole, [*self.whole, *self.differences()]):
-            bounds = self.bounds(exprs)
-            if not any(bound.rel_op == "==" for bound in bounds):
-                found = found or self.fewest(bounds)
-        found = found or self.fewest([*self.equalities(), *self.ratios()])
-        return found or self.fewest(self.bounds(self.whole)) or self.single(keeps_good=False)
+        bounds, pinned = _divided(self.bounds(self.whole))
+        further, _ = _divided(self.bounds(self.differences()))
+        return (
+            self.fewest([*equal, *bounds])
+            or self.fewest([*equal, *bounds, *further])
+            or self.fewest([*equal, *self.ratios(), *bounds])
+            or self.fewest([*equal, *pinned, *bounds])
+            or self.single(keeps_good=False)
+        )
 
     def _excludes(self, conditions: list[Any]) -> bool:
         """Return whether conditions hold for the example and exclude each of the given sizes."""
@@ -187,6 +191,11 @@ class _Search:
         """Whether the call does the same if an expression has a number; True if no sizes give this number."""
         values = self.program.sampler.with_number(a, number)
         return values is None or _does_the_same(self.program, self.call, values)
+
+
+def _divided(conditions: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the conditions that are inequalities, and those that are equalities."""
+    return [c for c in conditions if c.rel_op != "=="], [c for c in conditions if c.rel_op == "=="]
 
 
 def _record(program: Any, condition: Any) -> None:

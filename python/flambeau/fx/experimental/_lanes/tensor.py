@@ -147,7 +147,7 @@ def answered(program: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     first = args[0] if args else None
     if name == "__get__":
         name = getattr(func.__self__, "__name__", "")
-    if isinstance(first, SymbolicFakeTensor):
+    if isinstance(first, SymbolicFakeTensor) and program.current is None:
         rule = _GEOMETRY.get(name)
         if rule is not None:
             return rule(first, *args[1:], **kwargs)

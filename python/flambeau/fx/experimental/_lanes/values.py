@@ -6,11 +6,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import flambeau
 from flambeau import Size, Tensor
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau.fx.experimental._sizes.numbers import SymBool, SymFloat, SymInt
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
+_COMPARED = (
+    bool,
+    str,
+    complex,
+    type(None),
+    flambeau.dtype,
+    flambeau.device,
+    flambeau.layout,
+    flambeau.memory_format,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +35,29 @@ class Ref:
     handle: int
 
 
+class LaneFunction:
+    """A function that a call returned, such as that of `func.vjp`; it calls the function of each lane.
+
+    Args:
+        program: the program.
+        handle: the number of the functions there.
+    """
+
+    def __init__(self, program: Any, handle: int) -> None:
+        self.program, self.handle = program, handle
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function of each lane."""
+        return self.program.call(_called, (self, *args), kwargs)
+
+
+def _called(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:
     """Return a value whose tensors and symbolic numbers, also inside containers and slices, are replaced."""
-    if isinstance(value, Tensor | SymInt | SymFloat | SymBool | Ref):
+    if isinstance(value, Tensor | SymInt | SymFloat | SymBool | Ref | LaneFunction):
         return change(value)
     kind = type(value)
     if kind is list or kind is tuple or kind is Size:
@@ -103,9 +134,4 @@ def structure(value: Any) -> Any:
         return tuple((key, structure(item)) for key, item in value.items())
     if kind is slice:
         return structure((value.start, value.stop, value.step))
-    try:
-        hash(value)
-        is_comparable = kind.__eq__ is not object.__eq__ or value is None
-    except TypeError:
-        is_comparable = False
-    return value if is_comparable else kind
+    return value if isinstance(value, _COMPARED) else kind
