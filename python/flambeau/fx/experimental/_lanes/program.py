@@ -75,6 +75,8 @@ class Program:
         call.is_recorded = self.recorder is not None
         call.inputs = [a for a in leaves((args, kwargs)) if isinstance(a, SymbolicFakeTensor)]
         call.basis = self._basis((args, kwargs))
+        for expr in call.basis:
+            self.column(expr)
         call.sizes = self._basis((args, kwargs), with_strides=False)
         call.constants = [n for a in call.inputs for n in a.geometry() if type(n) is int]
         call.constants += [n for a in leaves((args, kwargs)) if isinstance(a, Tensor) for n in plain_sizes(a)]
@@ -228,7 +230,7 @@ class Program:
                 numbers.append(leaf)
         found: dict[Any, None] = {}
         for n in numbers:
-            if isinstance(n, SymInt):
+            if isinstance(n, SYMBOLIC):
                 found.setdefault(n.node.expr)
         return [expr for expr in found if expr.free_symbols]
 

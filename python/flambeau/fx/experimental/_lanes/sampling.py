@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -169,25 +170,34 @@ class Sampler:
                     return made
         return None
 
-    def extremes(self, extra: Sequence[Any]) -> list[dict[Any, Any]]:
-        """Return the examples with one symbol as small or as large as conditions allow, within limits.
+    def extremes(self, extra: Sequence[Any], symbols: Sequence[Any] | None = None) -> list[dict[Any, Any]]:
+        """Return the examples with one symbol, or two in opposite directions, as small or large as conditions allow.
 
         Args:
             extra: further conditions.
+            symbols: the symbols to change; default: each one, and no two.
         """
-        solved = self._determined(extra)
-        hint = self.env.var_to_val
-        found = []
-        for changed in [s for s in self.symbols if s not in solved and s in hint and not self._is_stride(s)]:
-            numbers = range(2, hint[changed])
-            for choices in (numbers[:12], (hint[changed] + 150, hint[changed] + 1)):
-                for n in choices:
-                    made = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
-                    made[changed] = n
-                    if self._complete(made, solved) and self.holds(made, extra):
-                        found.append(made)
-                        break
-        return found
+        solved, hint = self._determined(extra), self.env.var_to_val
+        start = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
+        open_symbols = [s for s in start if s in hint and not self._is_stride(s)]
+        chosen = open_symbols if symbols is None else [s for s in open_symbols if s in symbols]
+        small = {s: range(2, max(3, hint[s] + 1))[:12] for s in chosen}
+        large = {s: (hint[s] + 150, hint[s] + 1, hint[s]) for s in chosen}
+        ways = [((s, numbers[s]),) for s in chosen for numbers in (small, large)]
+        if symbols is not None:
+            ways += [((s, small[s]), (t, large[t])) for s in chosen[:5] for t in chosen[:5] if s is not t]
+        found = (self._first_of(start, way, solved, extra) for way in ways)
+        return [values for values in found if values is not None]
+
+    def _first_of(
+        self, start: dict[Any, Any], way: Any, solved: dict[Any, Any], extra: Sequence[Any]
+    ) -> dict[Any, Any] | None:
+        """Return the first numbers that satisfy the conditions."""
+        for numbers in itertools.product(*(choices for _, choices in way)):
+            made = {**start, **{s: n for (s, _), n in zip(way, numbers, strict=True)}}
+            if self._complete(made, solved) and self.holds(made, extra):
+                return made
+        return None
 
     def _limits(self, extra: Sequence[Any]) -> dict[Any, tuple[int, int]]:
         """Return the least and the greatest number of each symbol that is a size."""

@@ -74,8 +74,12 @@ class _Search:
             return found
         bounds, pinned = _divided(self.bounds(self.whole))
         further, _ = _divided(self.bounds(self.differences()))
+        found = self.fewest([*equal, *bounds])
+        if len(found) != 1:
+            related = self.fewest([*equal, *further])
+            found = related if related and (not found or len(related) < len(found)) else found
         return (
-            self.fewest([*equal, *bounds])
+            found
             or self.fewest([*equal, *bounds, *further])
             or self.fewest([*equal, *self.ratios(), *bounds])
             or self.fewest([*equal, *pinned, *bounds])
@@ -211,7 +215,8 @@ def _is_confirmed(program: Any, call: Any, conditions: list[Any], bad: list[dict
     """Return whether the call does the same for samples that satisfy conditions, also near excluded sizes."""
     sampler = program.sampler
     samples = [values for b in bad[:_SAMPLES] for values in sampler.near(b, conditions)]
-    samples += sampler.extremes(conditions)
+    used = {s for expr in call.basis for s in program.env.replace(expr).free_symbols}
+    samples += sampler.extremes(conditions, sorted(used, key=str))
     samples += [sampler.sample(1 + i, conditions, seed=i) for i in range(sampling.COUNT)]
     chosen = {tuple(v.values()): v for v in samples if v is not None}
     return all(_does_the_same(program, call, values) for values in chosen.values())
