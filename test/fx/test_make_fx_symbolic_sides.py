@@ -1,4 +1,4 @@
-"""`make_fx` with symbolic sizes, side by side with PyTorch's: graphs compute as the program does for other sizes.
+"""`make_fx` with symbolic sizes, side by side with PyTorch's: graphs compute what programs compute.
 
 Each program has examples, sizes that the guards must admit, and sizes that they must refuse.
 """
@@ -181,7 +181,11 @@ def models(fw):
     )
     heads = nn.MultiheadAttention(8, 2, batch_first=True)
     return {
-        "mlp": (nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4)), (3, 8), (7, 8)),
+        "mlp": (
+            nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 4)),
+            (3, 8),
+            (7, 8),
+        ),
         "attention": (lambda x: heads(x, x, x, need_weights=False)[0], (2, 5, 8), (3, 9, 8)),
         "encoder": (
             nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).train(),

@@ -1,4 +1,4 @@
-"""Every operator on fake tensors with symbolic sizes: the expressions hold for all sizes that the guards admit."""
+"""Every operator on tensors with symbolic sizes: expressions hold for all sizes that the guards admit."""
 
 from __future__ import annotations
 

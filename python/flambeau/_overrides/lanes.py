@@ -1,7 +1,7 @@
-"""Functions that run once for each lane of tensors with symbolic sizes, although nothing offers them to a class.
+"""Functions that run in every lane of tensors with symbolic sizes, although no class is asked.
 
-Function transforms and custom gradients read sizes in C++. On tensors with symbolic sizes they run as a whole in every
-lane, where sizes are numbers.
+Function transforms and custom gradients read sizes in C++. On tensors with symbolic sizes they run as a
+whole in every lane, where sizes are numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ finder = _Finder()
 
 
 def program_of(*values: Any) -> Any:
-    """Return the program of the tensors with symbolic sizes among values and containers; None if there are none."""
+    """Return the program of the tensors with symbolic sizes among values; None if there are none."""
     return None if finder.find is None else finder.find(values)
 
 

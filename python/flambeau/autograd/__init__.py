@@ -15,9 +15,9 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
-from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._overrides.lanes import for_each_lane
 from flambeau._overrides.overridable import overridable
 from flambeau.autograd import forward_ad, functional, graph
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly

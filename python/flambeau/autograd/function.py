@@ -10,9 +10,9 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
-from flambeau._overrides.lanes import program_of
 from flambeau._C import FunctionCtx, Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._overrides.lanes import program_of
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

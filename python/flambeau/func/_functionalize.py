@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
-from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._layers import Layer
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 

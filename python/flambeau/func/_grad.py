@@ -8,8 +8,8 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
-from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._argnums import ArgNums, chosen, of_chosen
 from flambeau.func._layers import Layer, checked_aux, differentiable, only_tensors, split_aux
 from flambeau.utils._pytree import TreeSpec, tree_flatten

@@ -7,8 +7,8 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
-from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._grad import vjp_of
 from flambeau.func._layers import Layer, checked_aux, only_tensors, split_aux
 from flambeau.utils._pytree import tree_flatten, tree_leaves

@@ -8,8 +8,8 @@ from typing import Any
 
 import flambeau
 from flambeau import _C
-from flambeau._overrides.lanes import for_each_lane
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._layers import Layer, batch_first
 from flambeau.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_leaves
 

@@ -55,8 +55,9 @@ def make_fx(
     The graph contains overloads such as ``ops.aten.add.Tensor``, including those of backward passes. Sizes,
     numbers and branches are those of the examples. Tensors that are not arguments become attributes of the
     graph's module. With symbolic sizes, the graph computes them from its arguments, and the `ShapeEnv` in its
-    attribute ``shape_env`` has the conditions under which the graph is valid. Each node whose value is a tensor has a fake tensor with its sizes, strides, dtype and
-    device in ``meta["val"]``, and its `TensorMetadata` in ``meta["tensor_meta"]``.
+    attribute ``shape_env`` has the conditions under which the graph is valid. Each node whose value is a
+    tensor has a fake tensor with its sizes, strides, dtype and device in ``meta["val"]``, and its
+    `TensorMetadata` in ``meta["tensor_meta"]``.
 
     Args:
         f: the program, a function of tensors, numbers and containers of them, or a Module.
@@ -90,9 +91,7 @@ def make_fx(
         tensor([1., 1.])
     """
     if tracing_mode not in ("real", "fake", "symbolic"):
-        raise ValueError(
-            f"make_fx: expected tracing_mode='real', 'fake' or 'symbolic', got {tracing_mode!r}"
-        )
+        raise ValueError(f"make_fx: expected tracing_mode='real', 'fake' or 'symbolic', got {tracing_mode!r}")
     if pre_dispatch:
         raise ValueError(
             "make_fx: expected pre_dispatch=False, got True: operators are recorded below autograd"

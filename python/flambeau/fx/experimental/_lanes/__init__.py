@@ -1,1 +1,1 @@
-"""Tensors with symbolic sizes: operators run at several sample sizes, and expressions are fitted to the results."""
+"""Tensors with symbolic sizes: operators run at sample sizes, and expressions are fitted to results."""

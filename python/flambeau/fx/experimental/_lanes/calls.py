@@ -55,9 +55,7 @@ class Settings:
 def settings() -> Settings:
     """Return the present state of the thread."""
     active = [d for d in _DEVICES if flambeau.is_autocast_enabled(d)]
-    return Settings(
-        flambeau.is_grad_enabled(), tuple((d, flambeau.get_autocast_dtype(d)) for d in active)
-    )
+    return Settings(flambeau.is_grad_enabled(), tuple((d, flambeau.get_autocast_dtype(d)) for d in active))
 
 
 @dataclass(eq=False)
@@ -122,3 +120,8 @@ def name_of(func: Any) -> str:
     if getattr(func, "__name__", "") == "__get__":
         return str(getattr(func.__self__, "__name__", "attribute"))
     return str(getattr(func, "__name__", func))
+
+
+def part(extract: Callable[[Outcome], Any], key: Any) -> Callable[[Outcome], Any]:
+    """Return a function that reads a part of what another function reads."""
+    return lambda outcome: extract(outcome)[key]

@@ -1,8 +1,9 @@
 """Expressions for numbers that an operator returned at several sample sizes.
 
-A number of a result is known as a column: its value in each lane. Candidates are linear forms in a size, products
-and quotients of sizes, extrema, rounded quotients, and linear forms in two or three of these. A candidate must
-equal the column in every lane. The lanes need not distinguish rounded quotients, so several can be returned.
+A number of a result is known as a column: its value in each lane. Candidates are linear forms in a size,
+products and quotients of sizes, extrema, rounded quotients, and linear forms in two or three of these. A
+candidate must equal the column in every lane. The lanes need not distinguish rounded quotients, so several
+can be returned.
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ class Form:
 
     __slots__ = ("build", "column", "of")
 
-    def __init__(
-        self, build: Callable[[], Any], of: Callable[[Sequence[Any]], Any], column: Column
-    ) -> None:
+    def __init__(self, build: Callable[[], Any], of: Callable[[Sequence[Any]], Any], column: Column) -> None:
         self.build, self.of, self.column = build, of, column
 
 
@@ -82,9 +81,7 @@ def float_candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
 
 
 def _applied(form: Form, compute: Callable[[Any], Any], build: Callable[[Any], Any]) -> Form:
-    return Form(
-        lambda: build(form.build()), lambda v: compute(form.of(v)), tuple(map(compute, form.column))
-    )
+    return Form(lambda: build(form.build()), lambda v: compute(form.of(v)), tuple(map(compute, form.column)))
 
 
 def _distinct(basis: Sequence[Term]) -> list[Form]:
@@ -193,9 +190,7 @@ def _chosen(choose: Callable[..., Any], build: Callable[..., Any], a: Form, b: F
 
 def _rounded(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> Iterator[Form]:
     """Return (a * term + b) // c for each c that the slope allows; a term may be a sum of two sizes."""
-    pairs = [
-        _sum(pair, (1, w)) for pair in itertools.permutations(singles[:8], 2) for w in (-1, 1, -2, -3)
-    ]
+    pairs = [_sum(pair, (1, w)) for pair in itertools.permutations(singles[:8], 2) for w in (-1, 1, -2, -3)]
     for term in (*terms[:40], *pairs):
         low, high = min(term.column), max(term.column)
         rise = column[term.column.index(high)] - column[term.column.index(low)]

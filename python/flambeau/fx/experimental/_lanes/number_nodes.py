@@ -38,7 +38,7 @@ class NumberNodes:
     def note_sizes(self, node: Node, geometry: Any) -> None:
         """Note the symbols that are sizes, strides or the offset of a node's tensor."""
         sizes, strides, offset = geometry
-        places = [(n, _aten.sym_size.int, (node, d)) for d, n in enumerate(sizes)]
+        places: list[Any] = [(n, _aten.sym_size.int, (node, d)) for d, n in enumerate(sizes)]
         places += [(n, _aten.sym_stride.int, (node, d)) for d, n in enumerate(strides)]
         places.append((offset, _aten.sym_storage_offset.default, (node,)))
         for number, overload, args in places:

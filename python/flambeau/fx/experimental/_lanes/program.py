@@ -1,12 +1,9 @@
-"""A program on tensors with symbolic sizes: its calls run in every lane, and expressions describe the results."""
+"""A program on tensors with symbolic sizes: its calls run in every lane."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from types import FunctionType, MethodType
 from typing import Any
 
 import flambeau
@@ -14,23 +11,24 @@ from flambeau import _C, Tensor
 from flambeau._overrides.lanes import finder
 from flambeau._subclasses._errors import DataDependentOutputException
 from flambeau._subclasses._tensor import KEY
-from flambeau.fx.experimental._lanes import fitting, sampling, separation
-from flambeau.fx.experimental._lanes.calls import Call, Outcome, name_of, settings
-from flambeau.fx.experimental._lanes.fitting import Form
+from flambeau.fx.experimental._lanes import sampling, separation
+from flambeau.fx.experimental._lanes.calls import Call, Outcome, settings
+from flambeau.fx.experimental._lanes.columns import Columns, Refit
+from flambeau.fx.experimental._lanes.results import Results
 from flambeau.fx.experimental._lanes.sampling import Lane, Sampler
 from flambeau.fx.experimental._lanes.tensor import SymbolicFakeTensor
-from flambeau.fx.experimental._lanes.values import SYMBOLIC, LaneFunction, Ref, leaves, mapped, plain_sizes, symbolic_size
-from flambeau.fx.experimental._sizes.numbers import SymInt, wrapped
-from flambeau.fx.experimental.sym_node import SymNode
+from flambeau.fx.experimental._lanes.values import (
+    SYMBOLIC,
+    LaneFunction,
+    Ref,
+    leaves,
+    mapped,
+    plain_sizes,
+)
 from flambeau.utils._python_dispatch import _disable_current_modes
 
-_MOST_PROBES = 24
 _LOCAL_SCALAR = flambeau.ops.aten._local_scalar_dense.default
 _MOST_GUARDS = 32
-
-
-class Refit(Exception):
-    """A guard was recorded while a result was described, and other lanes must be described."""
 
 
 class Program:
@@ -48,11 +46,7 @@ class Program:
         self.tape: list[Call] = []
         self.recorder: Any = None
         self.current: tuple[Lane, Call] | None = None
-        self._tensors: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self._handles: dict[int, int] = {}  # id of a tensor of lane 0 -> handle
-        self._count = 0
-        self._columns: dict[Any, tuple[Any, ...]] = {}
-        self._exprs: dict[tuple[Any, ...], Any] = {}
+        self.columns, self.results = Columns(self), Results(self)
         self._seen: Any = None
         finder.find = _program_in
 
@@ -76,7 +70,7 @@ class Program:
         call.inputs = [a for a in leaves((args, kwargs)) if isinstance(a, SymbolicFakeTensor)]
         call.basis = self._basis((args, kwargs))
         for expr in call.basis:
-            self.column(expr)
+            self.columns.column(expr)
         call.sizes = self._basis((args, kwargs), with_strides=False)
         call.constants = [n for a in call.inputs for n in a.geometry() if type(n) is int]
         call.constants += [n for a in leaves((args, kwargs)) if isinstance(a, Tensor) for n in plain_sizes(a)]
@@ -108,7 +102,7 @@ class Program:
         hint = call.outcomes[self.lanes[0]]
         call.signature = hint.signature()
         for symbol in call.unknown:
-            self.column(symbol)
+            self.columns.column(symbol)
         for _ in range(_MOST_GUARDS):
             call.forget_results()
             self._settle(call)
@@ -133,8 +127,8 @@ class Program:
         """Return the result of a call that did the same in every lane."""
         plan = None if self.recorder is None else self.recorder.planned(call)
         results = [call.outcomes[lane].result for lane in self.lanes]
-        result = self._combined(call, results, lambda o: o.result)
-        written = self._written_geometry(call)
+        result = self.results.combined(call, results, lambda o: o.result)
+        written = self.results.written_geometry(call)
         for made, geometry in written:
             made.set_geometry(geometry)
         if plan is not None:
@@ -167,7 +161,7 @@ class Program:
                     result, error = None, raised
         finally:
             self.current = before
-        self._keep(lane, call, result)
+        self.results.keep(lane, call, result)
         return Outcome(result, error, log)
 
     def _enter(self, stack: ExitStack, lane: Lane, call: Call, log: list[Any]) -> None:
@@ -197,7 +191,7 @@ class Program:
             if value._program is not self:
                 raise AssertionError("expected tensors of one mode, got several: Mixing fake modes NYI")
             value.lane  # noqa: B018  (makes the lanes of a description)
-            return Ref(value._handle)
+            return Ref(int(value._handle or 0))
         return value
 
     def in_lane(self, lane: Lane, value: Any) -> Any:
@@ -211,14 +205,6 @@ class Program:
     def number(self, expr: Any, values: dict[Any, Any]) -> Any:
         """Return the number of an expression for given sizes."""
         return self.env._e.evaluate(expr, values)
-
-    def column(self, expr: Any) -> tuple[Any, ...]:
-        """Return the number of an expression in each lane."""
-        found = self._columns.get(expr)
-        if found is None:
-            found = self._columns[expr] = tuple(self.number(expr, lane.values) for lane in self.lanes)
-            self._exprs.setdefault(found, expr)
-        return found
 
     def _basis(self, value: Any, with_strides: bool = True) -> list[Any]:
         """Return the symbolic expressions of numbers and of the geometry of tensors."""
@@ -234,219 +220,6 @@ class Program:
                 found.setdefault(n.node.expr)
         return [expr for expr in found if expr.free_symbols]
 
-    def expression(self, call: Call, column: Sequence[Any], extract: Callable[[Outcome], Any]) -> Any:
-        """Return the expression of a number that a call gives.
-
-        Args:
-            call: the call.
-            column: the number in each lane.
-            extract: returns the number of an outcome.
-        Raises: RuntimeError if no expression fits.
-        """
-        column = tuple(column)
-        if all(v == column[0] or v != v for v in column):
-            return column[0]
-        found = self._exprs.get(column)
-        if found is None:
-            found = self._fitted(call, column, extract)
-            self._columns[found] = column
-            self._exprs[column] = found
-        call.facts.append((extract, found))
-        return found
-
-    def _fitted(self, call: Call, column: tuple[Any, ...], extract: Callable[[Outcome], Any]) -> Any:
-        is_float = any(type(v) is float for v in column)
-        fit = fitting.float_candidates if is_float else fitting.candidates
-        exprs = [*dict.fromkeys([*call.further[::-1][:4], *call.basis, *call.further[::-1]])]
-        symbols = [s for s in self.sampler.symbols if s not in self.env.replacements and s.is_integer]
-        for chosen in (exprs, symbols):
-            found = fit(column, [(expr, self.column(expr)) for expr in chosen])
-            found = self._tested(call, found, chosen, extract)
-            if found:
-                return found[0].build()
-        self._exclude_exceptions(call, column, exprs, fit, extract)
-        sizes = [(lane.values, n) for lane, n in zip(self.lanes, column, strict=True)]
-        raise RuntimeError(
-            f"{call.name}: expected numbers that are expressions of {', '.join(map(str, exprs)) or 'sizes'}, "
-            f"got {'; '.join(f'{n} for {values}' for values, n in sizes)}"
-        )
-
-    def _exclude_exceptions(
-        self, call: Call, column: tuple[Any, ...], exprs: list[Any], fit: Any, extract: Callable[[Outcome], Any]
-    ) -> None:
-        """Record a guard that excludes the smallest sizes, if an expression fits without them.
-
-        Raises: `Refit` after a guard was recorded.
-        """
-        columns = [self.column(expr) for expr in exprs]
-        order = sorted(range(1, len(column)), key=lambda i: min((c[i] for c in columns), default=0))
-        for count in range(1, len(order) - 3):
-            kept = [i for i in range(len(column)) if i not in order[:count]]
-            part = [
-                (expr, tuple(c[i] for i in kept)) for expr, c in zip(exprs, columns, strict=True)
-            ]
-            found = [f.build() for f in fit(tuple(column[i] for i in kept), part)[:1]]
-            if len({column[i] for i in kept}) == 1:
-                found = [self.env._e.constant(column[0])]
-            for expr in found:
-                call.facts.append((extract, expr))
-                bad = [lane.values for lane in self.lanes if not self.agrees(call, lane, call.outcomes[lane])]
-                separation.separate(self, call, bad)
-                self.refresh()
-                raise Refit
-
-    def _tested(
-        self, call: Call, found: list[Form], exprs: list[Any], extract: Callable[[Outcome], Any]
-    ) -> list[Form]:
-        """Run the call for further sizes until one candidate is left, or all agree."""
-        probes = 0
-        for seed in range(1, 100):
-            if len(found) < 2 or probes == _MOST_PROBES:
-                break
-            values = self.sampler.sample(1 + seed % sampling.COUNT, seed=seed)
-            if values is None:
-                continue
-            basis = [self.number(expr, values) for expr in exprs]
-            numbers = [form.of(basis) for form in found]
-            if len(set(numbers)) < 2:
-                continue
-            probes += 1
-            number = self._probed(call, values, extract)
-            if number is not None:
-                found = [form for form, n in zip(found, numbers, strict=True) if n == number]
-        return found
-
-    def _probed(self, call: Call, values: dict[Any, Any], extract: Callable[[Outcome], Any]) -> Any:
-        """Return a number of a call for further sizes; None if the call does something else for them."""
-        try:
-            lane = self.replayed(values, call.position - 1)
-        except separation.Diverged as found:
-            separation.separate(self, found.call, [found.values])
-            self.refresh()
-            raise Refit from None
-        outcome = self.run(lane, call)
-        outcome.tensors = lane.tensors
-        return extract(outcome) if outcome.signature() == call.signature else None
-
-    # --- results ----------------------------------------------------------------------------------
-
-    def _combined(self, call: Call, results: list[Any], extract: Callable[[Outcome], Any]) -> Any:
-        """Return one value for the values of all lanes."""
-        first = results[0]
-        kind = type(first)
-        if isinstance(first, Tensor):
-            return self._tensor(call, results, extract)
-        if kind is int or kind is float:
-            found = self.expression(call, results, extract)
-            return found if type(found) in (int, float) else _number(self.env, found, kind)
-        if kind is list or isinstance(first, tuple):
-            items = [
-                self._combined(call, [r[i] for r in results], lambda o, i=i: extract(o)[i])
-                for i in range(len(first))
-            ]
-            if kind is flambeau.Size:
-                return symbolic_size(items)
-            if kind is list:
-                return items
-            return tuple(items) if kind is tuple else kind(*items) if hasattr(kind, "_fields") else kind(items)
-        if isinstance(first, FunctionType | MethodType | partial):
-            return self._function(call, results, extract)
-        if kind is dict:
-            return {k: self._combined(call, [r[k] for r in results], lambda o, k=k: extract(o)[k]) for k in first}
-        return first
-
-    def _tensor(self, call: Call, tensors: list[Any], extract: Callable[[Outcome], Any]) -> Any:
-        first = tensors[0]
-        handle = self._handles.get(id(first))
-        known = None if handle is None else self._tensors.get(handle)
-        if known is not None:
-            return known
-        if all(t is first for t in tensors) and not hasattr(first, "_elem"):
-            return first  # a real tensor that the program holds
-        return self.adopted(call, tensors, extract)
-
-    def adopted(self, call: Call, tensors: list[Any], extract: Callable[[Outcome], Any]) -> Any:
-        """Return a tensor with symbolic sizes for a new tensor of each lane."""
-        geometry = self._geometry(call, tensors, extract)
-        handle = self._kept(call, tensors, extract)
-        made = SymbolicFakeTensor.over(self, handle, tensors[0], geometry)
-        self._tensors[handle] = made
-        weakref.finalize(made, self._forget, handle, id(tensors[0]))
-        return made
-
-    def _function(self, call: Call, functions: list[Any], extract: Callable[[Outcome], Any]) -> Any:
-        """Return a function that calls the function of each lane."""
-        made = LaneFunction(self, self._kept(call, functions, extract))
-        weakref.finalize(made, self._forget, made.handle, id(functions[0]))
-        return made
-
-    def _kept(self, call: Call, values: list[Any], extract: Callable[[Outcome], Any]) -> int:
-        """Keep a value of each lane; return its handle."""
-        handle = self._count = self._count + 1
-        call.outputs.append((handle, extract))
-        for lane, value in zip(self.lanes, values, strict=True):
-            lane.tensors[handle] = value
-        self._handles[id(values[0])] = handle
-        return handle
-
-    def _forget(self, handle: int, key: int) -> None:
-        if self._handles.get(key) == handle:
-            del self._handles[key]
-        for lane in self.lanes:
-            lane.tensors.pop(handle, None)
-
-    def _geometry(self, call: Call, tensors: list[Any], extract: Callable[[Outcome], Any]) -> tuple[Any, ...]:
-        """Return sizes, strides and the offset of a tensor of each lane as numbers."""
-
-        def number(read: Callable[[Any], int]) -> Any:
-            found = self.expression(call, [read(t) for t in tensors], lambda o: read(extract(o)))
-            if type(found) is int:
-                return found
-            call.further.append(found)
-            return _number(self.env, found, int)
-
-        places = range(tensors[0].dim())
-        sizes = [number(lambda t, d=d: int(t.size(d))) for d in places]
-        strides: dict[int, Any] = {}
-        for d in sorted(places, key=lambda d: (tensors[0].stride(d), -d)):
-            self._note_products(tensors, sizes, strides)
-            strides[d] = number(lambda t, d=d: int(t.stride(d)))
-        return sizes, [strides[d] for d in places], number(lambda t: int(t.storage_offset()))
-
-    def _note_products(self, tensors: list[Any], sizes: list[Any], strides: dict[int, Any]) -> None:
-        """Note size * stride of dimensions: a usual stride of the next outer dimension."""
-        for d in strides:
-            column = tuple(int(t.size(d) * t.stride(d)) for t in tensors)
-            product = sizes[d] * strides[d]
-            if isinstance(product, SymInt) and column not in self._exprs:
-                self._exprs[column] = product.node.expr
-                self._columns[product.node.expr] = column
-
-    def _keep(self, lane: Lane, call: Call, result: Any) -> None:
-        """Keep the results of a call that runs again in a lane."""
-        outcome = Outcome(result, None, [])
-        for handle, extract in call.outputs:
-            try:
-                lane.tensors[handle] = extract(outcome)
-            except (TypeError, IndexError, KeyError):  # it failed or did something else; agrees() finds this
-                return
-
-    def _written_geometry(self, call: Call) -> list[Any]:
-        """Return the new geometry of arguments that the call may have changed."""
-        if not call.may_write:
-            return []
-        return [
-            (
-                made,
-                self._geometry(
-                    call,
-                    [lane.tensors[made._handle] for lane in self.lanes],
-                    lambda o, handle=made._handle: o.tensors[handle],
-                ),
-            )
-            for made in call.inputs
-        ]
-
     # --- lanes ------------------------------------------------------------------------------------
 
     def agrees(self, call: Call, lane: Lane, outcome: Outcome) -> bool:
@@ -454,7 +227,14 @@ class Program:
         if outcome.signature() != call.signature:
             return False
         outcome.tensors = lane.tensors
-        return all(extract(outcome) == self.number(expr, lane.values) for extract, expr in call.facts)
+        return all(self._is(extract(outcome), expr, lane) for extract, expr in call.facts)
+
+    def _is(self, value: Any, expr: Any, lane: Lane) -> bool:
+        """Return whether a number equals an expression in a lane."""
+        expected = expr if type(expr) in (int, float) else self.number(expr, lane.values)
+        if isinstance(value, float):
+            return math.isclose(value, expected, rel_tol=1e-12) or value != value
+        return bool(value == expected)
 
     def replayed(self, values: dict[Any, Any], last: int) -> Any:
         """Return a lane for other sizes; the calls up to a place of the tape have run in it.
@@ -482,15 +262,14 @@ class Program:
         for _ in range(_MOST_GUARDS):
             if self._replace_one() and self._fix_constant_symbols():
                 break
-        self._columns.clear()
-        self._exprs.clear()
+        self.columns.clear()
         self._seen = (len(env.conditions()), tuple(env.var_to_range.items()), len(env.replacements))
 
     def check_samples(self, count: int) -> None:
         """Run the program for further sizes; record guards where it does something else."""
         self.refresh()
         for _ in range(_MOST_GUARDS):
-            samples = self.sampler.extremes(())
+            samples: list[Any] = list(self.sampler.extremes(()))
             samples += [self.sampler.sample(1 + i % sampling.COUNT, seed=1000 + i) for i in range(count)]
             try:
                 for values in samples:
@@ -560,8 +339,3 @@ def _without_function_modes() -> Iterator[None]:
 def _program_in(value: Any) -> Any:
     """Return the program of the first tensor with symbolic sizes in a value; None if there is none."""
     return next((leaf._program for leaf in leaves(value) if isinstance(leaf, SymbolicFakeTensor)), None)
-
-
-def _number(env: Any, expr: Any, kind: type) -> Any:
-    """Return the symbolic number of an expression; a Python number if it is constant."""
-    return wrapped(SymNode(expr, env, kind))

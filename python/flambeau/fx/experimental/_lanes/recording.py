@@ -1,4 +1,4 @@
-"""The graph of a program with symbolic sizes: the operators of all lanes become nodes that work for other sizes."""
+"""The graph of a program with symbolic sizes: the operators of all lanes become its nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flambeau import Tensor
 from flambeau._object.subclass import DisableTorchDispatch
 from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau.fx.experimental._described import DescribingTracer
-from flambeau.fx.experimental._lanes.calls import Call, Outcome
+from flambeau.fx.experimental._lanes.calls import Call, Outcome, part
 from flambeau.fx.experimental._lanes.number_nodes import NumberNodes
 from flambeau.fx.experimental._lanes.sampling import Lane
 from flambeau.fx.experimental._lanes.tensor import SymbolicFakeTensor
@@ -126,7 +126,7 @@ class Recorder:
 
     def __init__(self, program: Any, tracer: SymbolicTracer, decompositions: Any) -> None:
         self.program, self.tracer, self.decompositions = program, tracer, decompositions
-        self._inputs: dict[int, Node] = {}  # handle -> placeholder
+        self._inputs: dict[int | None, Node] = {}  # handle -> placeholder
 
     def region(self, lane: Lane, log: list[Any]) -> Any:
         """Return the region in which the operators of a lane are noted."""
@@ -145,7 +145,7 @@ class Recorder:
     # --- before the call is described --------------------------------------------------------------
 
     def planned(self, call: Call) -> list[Any]:
-        """Return (overload, args, kwargs, values of all lanes) of each operator, with expressions for numbers."""
+        """Return (overload, args, kwargs, results, number) of each operator, with expressions for numbers."""
         logs = [call.outcomes[lane].log for lane in self.program.lanes]
         plan = []
         for i, (func, *_) in enumerate(logs[0]):
@@ -164,12 +164,12 @@ class Recorder:
         """Fit the geometry of the tensors of a result; return the expression of a number."""
         first = results[0]
         if isinstance(first, Tensor):
-            self.tracer.geometries[id(first)] = self.program._geometry(call, results, extract)
+            self.tracer.geometries[id(first)] = self.program.columns.geometry(call, results, extract)
         elif isinstance(first, list | tuple):
             for j in range(len(first)):
-                self._numbers(call, [r[j] for r in results], lambda o, j=j: extract(o)[j])
+                self._numbers(call, [r[j] for r in results], part(extract, j))
         elif type(first) in (int, float):
-            return self.program.expression(call, results, extract)
+            return self.program.columns.expression(call, results, extract)
         return None
 
     def _merged(self, call: Call, values: list[Any], extract: Callable[[Outcome], Any]) -> Any:
@@ -180,21 +180,16 @@ class Recorder:
             number = self._number_as_tensor(call, values, extract)
             return _Tensors(values) if number is None else number
         if kind is int or kind is float:
-            found = self.program.expression(call, values, extract)
+            found = self.program.columns.expression(call, values, extract)
             return found if type(found) in (int, float) else _Expression(found)
         if isinstance(first, list | tuple):
-            return [
-                self._merged(call, [v[j] for v in values], lambda o, j=j: extract(o)[j])
-                for j in range(len(first))
-            ]
+            return [self._merged(call, [v[j] for v in values], part(extract, j)) for j in range(len(first))]
         if kind is dict:
-            return {
-                k: self._merged(call, [v[k] for v in values], lambda o, k=k: extract(o)[k]) for k in first
-            }
+            return {k: self._merged(call, [v[k] for v in values], part(extract, k)) for k in first}
         return first
 
     def _number_as_tensor(self, call: Call, tensors: list[Any], extract: Callable[[Outcome], Any]) -> Any:
-        """Return the number of tensors that the program made from a number that depends on sizes; else None."""
+        """Return the number from which the program made a tensor, if it depends on sizes; else None."""
         first = tensors[0]
         constants = [_constant_of(t) for t in tensors]
         if self.tracer.is_known(first) or any(c is None or c.dim() or c.is_complex() for c in constants):
@@ -208,7 +203,7 @@ class Recorder:
             with _plain():
                 return _constant_of(extract(outcome)).item()
 
-        return _NumberAsTensor(self.program.expression(call, numbers, read), tensors)
+        return _NumberAsTensor(self.program.columns.expression(call, numbers, read), tensors)
 
     # --- nodes ------------------------------------------------------------------------------------
 

@@ -86,5 +86,3 @@ def _refuse_inner(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     for leaf in leaves((args, kwargs)):
         if isinstance(leaf, SymbolicFakeTensor):
             leaf._elem  # noqa: B018  (raises)
-
-

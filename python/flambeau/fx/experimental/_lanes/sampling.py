@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-# Sizes by lane and by the place of the symbol: small, prime, with many divisors, odd multiples, large, the least,
-# small and large in turn, descending.
+# Sizes by lane and by the place of the symbol: small, prime, with many divisors, odd multiples, large, the
+# least, small and large in turn, descending.
 _SIZES: tuple[tuple[int, ...], ...] = (
     (2, 3, 5, 7, 4, 6, 8, 9),
     (3, 2, 7, 5, 6, 4, 9, 8),
@@ -96,9 +96,7 @@ class Sampler:
                 (bounds.lower is None or n >= bounds.lower) and (bounds.upper is None or n <= bounds.upper)
             ):
                 return False
-        return all(
-            truth(env, c, values) is not False for c in (*env.conditions(), *extra) if c.free_symbols
-        )
+        return all(truth(env, c, values) is not False for c in (*env.conditions(), *extra) if c.free_symbols)
 
     def sample(self, index: int, extra: Sequence[Any] = (), seed: int = 0) -> dict[Any, Any] | None:
         """Return numbers for all symbols that satisfy the conditions; None if none were found.
@@ -113,9 +111,7 @@ class Sampler:
         generator = random.Random(100 * index + seed)
         for attempt in range(1 if index == 0 else _ATTEMPTS):
             values = {
-                s: self._usual[s]
-                if attempt == seed == 0
-                else self._other(index, s, generator, limits[s])
+                s: self._usual[s] if attempt == seed == 0 else self._other(index, s, generator, limits[s])
                 for s in self.symbols
                 if s not in solved
             }
@@ -137,7 +133,7 @@ class Sampler:
         return solved
 
     def near(self, values: dict[Any, Any], extra: Sequence[Any]) -> list[dict[Any, Any]]:
-        """Return numbers that satisfy further conditions and differ from given ones in as few symbols as possible.
+        """Return numbers that satisfy further conditions, with at most one free symbol changed.
 
         Args:
             values: symbol -> number.
@@ -154,7 +150,7 @@ class Sampler:
         return found
 
     def with_number(self, expr: Any, number: int) -> dict[Any, Any] | None:
-        """Return the examples with one symbol changed so that an expression has a number; None if none was found.
+        """Return the examples with one symbol changed so that an expression has a number, or None.
 
         Args:
             expr: the expression.
@@ -163,7 +159,9 @@ class Sampler:
         solved, hint = self._determined(()), self.env.var_to_val
         for changed in sorted((s for s in expr.free_symbols if s in hint and s not in solved), key=str):
             start = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
-            for n in sorted(range(2, _MOST_SCANNED + 2 * hint[changed]), key=lambda n: abs(n - hint[changed])):
+            for n in sorted(
+                range(2, _MOST_SCANNED + 2 * hint[changed]), key=lambda n: abs(n - hint[changed])
+            ):
                 made = {**start, changed: n}
                 fits = self._complete(made, solved) and self.env._e.evaluate(expr, made) == number
                 if fits and self.holds(made):
@@ -171,7 +169,7 @@ class Sampler:
         return None
 
     def extremes(self, extra: Sequence[Any], symbols: Sequence[Any] | None = None) -> list[dict[Any, Any]]:
-        """Return the examples with one symbol, or two in opposite directions, as small or large as conditions allow.
+        """Return the examples with one symbol, or two, as small or as large as conditions allow.
 
         Args:
             extra: further conditions.
@@ -181,9 +179,9 @@ class Sampler:
         start = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
         open_symbols = [s for s in start if s in hint and not self._is_stride(s)]
         chosen = open_symbols if symbols is None else [s for s in open_symbols if s in symbols]
-        small = {s: range(2, max(3, hint[s] + 1))[:12] for s in chosen}
-        large = {s: (hint[s] + 150, hint[s] + 1, hint[s]) for s in chosen}
-        ways = [((s, numbers[s]),) for s in chosen for numbers in (small, large)]
+        small = {s: [*range(2, max(3, hint[s] + 1))][:12] for s in chosen}
+        large = {s: [hint[s] + 150, hint[s] + 1, hint[s]] for s in chosen}
+        ways: list[Any] = [((s, numbers[s]),) for s in chosen for numbers in (small, large)]
         if symbols is not None:
             ways += [((s, small[s]), (t, large[t])) for s in chosen[:5] for t in chosen[:5] if s is not t]
         found = (self._first_of(start, way, solved, extra) for way in ways)
@@ -218,9 +216,7 @@ class Sampler:
                 )
         return found
 
-    def _other(
-        self, index: int, symbol: Any, generator: random.Random, limits: tuple[int, int]
-    ) -> Any:
+    def _other(self, index: int, symbol: Any, generator: random.Random, limits: tuple[int, int]) -> Any:
         usual = self._usual[symbol]
         if not symbol.is_integer or index == 0 or self._is_stride(symbol):
             return usual

@@ -29,9 +29,9 @@ class Diverged(Exception):
 def separate(program: Any, call: Any, bad: list[dict[Any, Any]]) -> None:
     """Record guards that exclude sizes for which a call does something else than for the example.
 
-    Guards are conditions on the sizes of the arguments that hold for the example, exclude the given sizes, and
-    for whose further samples the call does the same as for the example: the fewest equalities, else one other
-    condition. If there is none, the fewest symbols become constants.
+    Guards are conditions on the sizes of the arguments that hold for the example, exclude the given sizes,
+    and for whose further samples the call does the same as for the example: the fewest equalities, bounds and
+    ratios, or one other condition. If there is none, the fewest symbols become constants.
 
     Args:
         program: the program.
@@ -96,9 +96,7 @@ class _Search:
         )
 
     def _is_enough(self, conditions: list[Any]) -> bool:
-        return self._excludes(conditions) and _is_confirmed(
-            self.program, self.call, conditions, self.bad
-        )
+        return self._excludes(conditions) and _is_confirmed(self.program, self.call, conditions, self.bad)
 
     def fewest(self, conditions: list[Any]) -> list[Any]:
         """Return the conditions without those that are not needed; an empty list if all are not enough."""
@@ -167,7 +165,7 @@ class _Search:
         return [a - b for a, b in itertools.combinations(self.whole[:6], 2)]
 
     def bounds(self, exprs: list[Any]) -> list[Any]:
-        """Return bounds on numbers, between which the call does the same if other symbols have example values."""
+        """Return bounds between which the call does the same if other symbols have example values."""
         found = []
         for a in exprs:
             hint = self.program.number(a, self.hint)
@@ -182,7 +180,7 @@ class _Search:
         return found
 
     def _end(self, a: Any, outside: int) -> int | None:
-        """Return the number furthest towards `outside` for which the call does the same; None if `outside` is it."""
+        """Return the last number towards `outside` for which the call does the same; None: `outside`."""
         inside = self.program.number(a, self.hint)
         if inside == outside or self._does_the_same_with(a, outside):
             return None

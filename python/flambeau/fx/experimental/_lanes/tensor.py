@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,7 @@ class SymbolicFakeTensor(FakeTensor):
     _twin: Any
 
     @staticmethod
-    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("SymbolicFakeTensor: expected to be made by FakeTensorMode.from_tensor, got a call")
 
     @staticmethod
@@ -74,10 +75,10 @@ class SymbolicFakeTensor(FakeTensor):
         return self._program.lanes[0].tensors[self._handle]
 
     @property
-    def _elem(self) -> Any:
+    def _elem(self) -> Any:  # type: ignore[override]
         raise RuntimeError(
-            "FakeTensor: expected calls of functions and methods from Python, got a tensor with symbolic sizes "
-            f"({list(self._sizes)}) inside C++, which would use the sizes of the example"
+            "FakeTensor: expected calls of functions and methods from Python, got a tensor with symbolic "
+            f"sizes ({list(self._sizes)}) inside C++, which would use the sizes of the example"
         )
 
     @property
@@ -160,7 +161,7 @@ def answered(program: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
 def _item(x: Any) -> Any:
     found = x._program.call(Tensor.item, (x,))
     if x.dtype == flambeau.bool and isinstance(found, SymInt):
-        return found == 1
+        return operator.eq(found, 1)
     return found
 
 

@@ -11,7 +11,9 @@ from flambeau._subclasses._errors import DataDependentOutputException, DynamicOu
 from flambeau.fx.experimental._sizes.numbers import SymInt
 
 
-def answer(program: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: RuntimeError) -> Any:
+def answer(
+    program: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: RuntimeError
+) -> Any:
     """Return the result of an operator in the current lane.
 
     Args:
