@@ -25,6 +25,8 @@ pytest.importorskip("sympy")
 
 CALLS = 2  # per operator
 SIZES = 4  # per call
+# Products of two rounded quotients, and sums of sizes weighted by others.
+NO_EXPRESSION = ("im2col", "_im2col", "_chunk_cat")
 _UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -146,7 +148,10 @@ def test_symbolic_sizes(name: str) -> None:
             assert isinstance(expected, type), "fake tensors with numbers as sizes have a result"
             continue
         except Exception as error:
-            assert type(error) is expected, call.arguments
+            if op.call in NO_EXPRESSION:
+                assert f"{op.call}: expected numbers that are expressions of" in str(error)
+            else:
+                assert type(error) is expected, call.arguments
             continue
         if any(env.is_unbacked_symint(s) for s in env.var_to_range):
             continue  # test_make_fx_symbolic compares these with real runs

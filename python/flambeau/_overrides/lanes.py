@@ -27,10 +27,15 @@ def program_of(*values: Any) -> Any:
     return None if finder.find is None else finder.find(values)
 
 
-def for_each_lane(function: _F) -> _F:
-    """Return a function that runs in every lane if an argument has symbolic sizes."""
+def for_each_lane(function: _F, like: Any = None) -> _F:
+    """Return a function that runs in every lane if an argument has symbolic sizes.
 
-    @functools.wraps(function)
+    Args:
+        function: the function.
+        like: the function whose name and documentation the result has. Default: `function`.
+    """
+
+    @functools.wraps(function if like is None else like)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         program = None if finder.find is None else finder.find((args, kwargs))
         return function(*args, **kwargs) if program is None else program.call(function, args, kwargs)

@@ -100,9 +100,7 @@ class FakeTensorMode(TorchDispatchMode):
         self._entered = _Entered()
         self._lanes: Any = None
         if shape_env is not None:
-            from flambeau.fx.experimental._lanes.region import Lanes
-
-            self._lanes = Lanes(self, shape_env)
+            self._lanes = _lanes_of(self, shape_env)
 
     def __enter__(self) -> FakeTensorMode:
         self._entered.before.append(_C._unset_dispatch_mode(KEY))
@@ -200,6 +198,15 @@ class FakeTensorMode(TorchDispatchMode):
             made = self._wrapped(flambeau.empty_like(tensor, device="meta"), with_index(device))
         made._keep_constant(tensor)
         return made
+
+
+def _lanes_of(mode: FakeTensorMode, shape_env: Any) -> Any:
+    from flambeau.fx.experimental._lanes.region import Lanes
+    from flambeau.fx.experimental.symbolic_shapes import ShapeEnv
+
+    if not isinstance(shape_env, ShapeEnv):
+        raise ValueError(f"FakeTensorMode: expected a ShapeEnv as shape_env, got {shape_env!r}")
+    return Lanes(mode, shape_env)
 
 
 @contextmanager

@@ -40,8 +40,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     if remove not in _KINDS:
         raise RuntimeError(f"functionalize: expected remove to be one of {_KINDS}, got {remove!r}")
 
-    @functools.wraps(func)
-    @for_each_lane
+    @functools.partial(for_each_lane, like=func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given, spec = tree_flatten((args, kwargs))
         with Layer("functionalize", copies_views=remove == "mutations_and_views") as layer:

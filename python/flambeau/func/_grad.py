@@ -67,8 +67,7 @@ def grad_and_value(
         (tensor(12.), tensor(8.))
     """
 
-    @functools.wraps(func)
-    @for_each_lane
+    @functools.partial(for_each_lane, like=func)
     def differentiated(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         with Layer("grad") as layer:
             tracked = tuple(layer.track(arg) for arg in args)

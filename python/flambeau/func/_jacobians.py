@@ -96,8 +96,7 @@ def jacrev(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"jacrev: expected chunk_size > 0, got {chunk_size}")
 
-    @functools.wraps(func)
-    @for_each_lane
+    @functools.partial(for_each_lane, like=func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         output, vjp_fn, *aux = vjp_at(func, args, argnums, has_aux, kwargs)
         _, primals = of_chosen(func, args, argnums, kwargs)
@@ -151,8 +150,7 @@ def jacfwd(
                 [0., 4.]])
     """
 
-    @functools.wraps(func)
-    @for_each_lane
+    @functools.partial(for_each_lane, like=func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         partial, primals = of_chosen(func, args, argnums, kwargs)
         single = isinstance(places(argnums, len(args)), int)

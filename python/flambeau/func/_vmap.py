@@ -211,8 +211,7 @@ def vmap(
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: expected chunk_size > 0 or None, got {chunk_size}")
 
-    @functools.wraps(func)
-    @for_each_lane
+    @functools.partial(for_each_lane, like=func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         flat_args, spec = tree_flatten(args)
         flat_dims = _flat_in_dims(func, in_dims, args, spec)

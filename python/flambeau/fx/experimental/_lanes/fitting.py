@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from flambeau.fx.experimental._sizes import expressions as e
-
 Column = tuple[Any, ...]
 Term = tuple[Any, Column]  # an expression and its value in each lane
 
@@ -23,6 +21,13 @@ _LARGEST_DIVISOR = 32
 _LARGEST_FACTOR = 4
 _MOST_TERMS = 12
 _PRIME = 2**61 - 1
+
+
+def _e() -> Any:
+    """Return the module of expressions, which is imported when an expression is built."""
+    from flambeau.fx.experimental._sizes import expressions
+
+    return expressions
 
 
 class Form:
@@ -64,10 +69,10 @@ def float_candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
         basis: expressions of the operator's arguments, with their values in each lane.
     """
     shapes: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]], ...] = (
-        (lambda v: v, float, e.ToFloat),
-        (lambda v: 1 / v, lambda n: 1 / n, lambda n: e.IntTrueDiv(e.constant(1), n)),
-        (lambda v: v * v, math.sqrt, lambda n: e.sympy.sqrt(n)),
-        (lambda v: 1 / (v * v), lambda n: 1 / math.sqrt(n), lambda n: 1 / e.sympy.sqrt(n)),
+        (lambda v: v, float, _e().ToFloat),
+        (lambda v: 1 / v, lambda n: 1 / n, lambda n: _e().IntTrueDiv(_e().constant(1), n)),
+        (lambda v: v * v, math.sqrt, lambda n: _e().sympy.sqrt(n)),
+        (lambda v: 1 / (v * v), lambda n: 1 / math.sqrt(n), lambda n: 1 / _e().sympy.sqrt(n)),
     )
     if any(v == 0 or v != v or abs(v) == math.inf for v in column):
         return []
@@ -120,7 +125,7 @@ def _sum(forms: Sequence[Form], weights: Sequence[int], constant: int = 0) -> Fo
 
 
 def _divided(form: Form, c: int) -> Form:
-    return _applied(form, lambda n: n // c, lambda n: e.FloorDiv(n, e.constant(c)))
+    return _applied(form, lambda n: n // c, lambda n: _e().FloorDiv(n, _e().constant(c)))
 
 
 def _line(column: Column, term: Column) -> tuple[Fraction, Fraction] | None:
@@ -151,7 +156,7 @@ def _quotients(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -
         rows = zip(a.column, b.column, column, strict=True)
         if all(y != 0 and x // y == n for x, y, n in rows):
             yield Form(
-                lambda a=a, b=b: e.FloorDiv(a.build(), b.build()),  # type: ignore[misc]
+                lambda a=a, b=b: _e().FloorDiv(a.build(), b.build()),  # type: ignore[misc]
                 lambda v, a=a, b=b: a.of(v) // b.of(v),  # type: ignore[misc]
                 column,
             )
@@ -160,7 +165,7 @@ def _quotients(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -
 
 def _extrema(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> Iterator[Form]:
     """Return min or max of a number and a constant, or of two numbers."""
-    for choose, build in ((min, e.sympy.Min), (max, e.sympy.Max)):
+    for choose, build in ((min, _e().sympy.Min), (max, _e().sympy.Max)):
         limit = max(column) if choose is min else min(column)
         shifted = []
         for term in terms[:60]:
@@ -177,7 +182,7 @@ def _extrema(column: Column, singles: Sequence[Form], terms: Sequence[Form]) -> 
 def _chosen(choose: Callable[..., Any], build: Callable[..., Any], a: Form, b: Form | int) -> Form:
     if isinstance(b, int):
         return Form(
-            lambda: build(a.build(), e.constant(b)),
+            lambda: build(a.build(), _e().constant(b)),
             lambda v: choose(a.of(v), b),
             tuple(choose(n, b) for n in a.column),
         )

@@ -58,6 +58,8 @@ class Sampler:
         self.env = env
         self.symbols: list[Any] = []  # in the order of their first use
         self._usual: dict[Any, Any] = {}
+        self._solved_for: Any = None
+        self._solved: dict[Any, Any] = {}
 
     def note(self, symbol: Any) -> None:
         """Note a symbol of the program."""
@@ -121,6 +123,12 @@ class Sampler:
 
     def _determined(self, extra: Sequence[Any]) -> dict[Any, Any]:
         """Return the symbols that equalities determine, with their expressions."""
+        key = (tuple(extra), len(self.env.replacements))
+        if key != self._solved_for:
+            self._solved_for, self._solved = key, self._solve(extra)
+        return self._solved
+
+    def _solve(self, extra: Sequence[Any]) -> dict[Any, Any]:
         solved = dict(self.env.replacements)
         for condition in extra:
             if condition.is_Relational and condition.rel_op == "==":
