@@ -62,7 +62,7 @@ def candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
 
 
 def float_candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
-    """Return forms for a column of floating-point numbers: an integer, its reciprocal, or their square roots.
+    """Return forms for a column of floats: n, 1 / n, n / (n - 1), and square roots of n and 1 / n, for an integer n.
 
     Args:
         column: the values of a number, one per lane.
@@ -71,12 +71,15 @@ def float_candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
     shapes: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]], ...] = (
         (lambda v: v, float, _e().ToFloat),
         (lambda v: 1 / v, lambda n: 1 / n, lambda n: _e().IntTrueDiv(_e().constant(1), n)),
+        (lambda v: v / (v - 1), lambda n: n / (n - 1), lambda n: _e().IntTrueDiv(n, n - 1)),
         (lambda v: v * v, math.sqrt, lambda n: _e().sympy.sqrt(n)),
         (lambda v: 1 / (v * v), lambda n: 1 / math.sqrt(n), lambda n: 1 / _e().sympy.sqrt(n)),
     )
     if any(v == 0 or v != v or abs(v) == math.inf for v in column):
         return []
     for invert, compute, build in shapes:
+        if invert is shapes[2][0] and 1 in column:
+            continue
         whole = tuple(round(invert(v)) for v in column)
         if len(set(whole)) > 1 and all(n > 0 and compute(n) == v for v, n in zip(column, whole, strict=True)):
             found = candidates(whole, basis)

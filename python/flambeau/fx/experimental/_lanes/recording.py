@@ -16,7 +16,7 @@ from flambeau.fx.experimental._lanes.calls import Call, Outcome, part
 from flambeau.fx.experimental._lanes.number_nodes import NumberNodes
 from flambeau.fx.experimental._lanes.sampling import Lane
 from flambeau.fx.experimental._lanes.tensor import SymbolicFakeTensor
-from flambeau.fx.experimental._lanes.values import SYMBOLIC
+from flambeau.fx.experimental._lanes.values import SYMBOLIC, leaves
 from flambeau.fx.experimental._operator_trace import _is_without_memory, _place
 from flambeau.fx.node import Node
 from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
@@ -36,6 +36,19 @@ class _Known:
         self._of_id: dict[int, tuple[Node, Any]] = {}
         self._of_place: dict[Any, Node] = {}
         self._storages: list[Any] = []
+        self.constants: dict[int, tuple[Any, Any]] = {}  # id -> tensor, its elements before a write
+
+    def constant_of(self, tensor: Any) -> Any:
+        """Return the elements, before any write, of a tensor that Python's data made; None for others."""
+        found = self.constants.get(id(tensor))
+        return _constant_of(tensor) if found is None else found[1]
+
+    def note_constant(self, tensor: Any) -> None:
+        """Keep the elements of a tensor that an operator may write to."""
+        constant = _constant_of(tensor)
+        if constant is not None and id(tensor) not in self.constants:
+            with DisableTorchDispatch():
+                self.constants[id(tensor)] = (tensor, constant.clone())
 
     def remember(self, tensor: Any, node: Node) -> None:
         """Note that a tensor is the value of a node."""
@@ -57,13 +70,15 @@ class _Log(TorchDispatchMode):
 
     Args:
         log: receives (overload, args, kwargs, result).
+        known: keeps the elements of tensors that operators write to.
         decompositions: overload -> function whose operators are noted instead.
     """
 
     _mode_key = TorchDispatchModeKey.PROXY
 
-    def __init__(self, log: list[Any], decompositions: Any) -> None:
+    def __init__(self, log: list[Any], known: _Known, decompositions: Any) -> None:
         super().__init__()
+        self.known = known
         self.log, self.decompositions = log, decompositions or {}
 
     def __torch_dispatch__(
@@ -74,6 +89,9 @@ class _Log(TorchDispatchMode):
         if func in self.decompositions:
             with self:
                 return self.decompositions[func](*args, **kwargs)
+        if func._schema.is_mutable:
+            for leaf in leaves((args, kwargs)):
+                self.known.note_constant(leaf)
         result = func(*args, **kwargs)
         self.log.append((func, args, kwargs, result))
         return result
@@ -106,6 +124,10 @@ class SymbolicTracer(DescribingTracer):
             node.meta["tensor_meta"] = example._replace(shape=made._sizes, stride=made._strides)
             self.numbers.note_sizes(node, geometry)
 
+    def constant_of(self, tensor: Any) -> Any:
+        """Return the elements, before any write, of a fake tensor that was made from Python numbers."""
+        return _known(self.program.lanes[0]).constant_of(tensor) if isinstance(tensor, FakeTensor) else None
+
     def create_arg(self, a: Any) -> Any:
         """Return a value as an argument of a node."""
         if isinstance(a, SYMBOLIC):
@@ -130,7 +152,7 @@ class Recorder:
 
     def region(self, lane: Lane, log: list[Any]) -> Any:
         """Return the region in which the operators of a lane are noted."""
-        return _Log(log, self.decompositions)
+        return _Log(log, _known(lane), self.decompositions)
 
     def take(self, value: Any, node: Node) -> None:
         """Note an input of the graph."""
@@ -191,7 +213,7 @@ class Recorder:
     def _number_as_tensor(self, call: Call, tensors: list[Any], extract: Callable[[Outcome], Any]) -> Any:
         """Return the number from which the program made a tensor, if it depends on sizes; else None."""
         first = tensors[0]
-        constants = [_constant_of(t) for t in tensors]
+        constants = self._constants(tensors)
         if self.tracer.is_known(first) or any(c is None or c.dim() or c.is_complex() for c in constants):
             return None
         with _plain():
@@ -248,7 +270,7 @@ class Recorder:
         for lane, tensor in zip(self.program.lanes[1:], tensors[1:], strict=True):
             known = _known(lane)
             found = known.node_of(tensor)
-            if found is None and self._is_constant(node, tensors[0], tensor):
+            if found is None and self._is_constant(lane, tensors[0], tensor):
                 known.remember(tensor, node)
             elif found is not node:
                 raise RuntimeError(
@@ -257,10 +279,13 @@ class Recorder:
                 )
         return node
 
-    @staticmethod
-    def _is_constant(node: Node, first: Any, other: Any) -> bool:
+    def _constants(self, tensors: list[Any]) -> list[Any]:
+        lanes = self.program.lanes
+        return [_known(lane).constant_of(t) for lane, t in zip(lanes, tensors, strict=True)]
+
+    def _is_constant(self, lane: Lane, first: Any, other: Any) -> bool:
         """Return whether tensors that no node computes are equal."""
-        constants = [_constant_of(t) for t in (first, other)]
+        constants = [_known(self.program.lanes[0]).constant_of(first), _known(lane).constant_of(other)]
         if first is other or constants[0] is None or constants[1] is None:
             return first is other
         with _plain():
