@@ -78,7 +78,8 @@ class Program:
         call.position = len(self.tape)
         self.tape.append(call)
         try:
-            result = self._run_in_all(call)
+            with _without_function_modes():
+                result = self._run_in_all(call)
         except BaseException:
             del self.tape[call.position :]
             raise
@@ -167,7 +168,6 @@ class Program:
 
     def _enter(self, stack: ExitStack, lane: Lane, call: Call, log: list[Any]) -> None:
         """Enter the modes of a lane: only lane 0 has those of the program."""
-        stack.enter_context(_without_function_modes())
         if lane is not self.lanes[0]:
             stack.enter_context(_disable_current_modes())
         before = _C._unset_dispatch_mode(KEY)
@@ -268,6 +268,10 @@ class Program:
 
     def check_samples(self, count: int) -> None:
         """Run the program for further sizes; record guards where it does something else."""
+        with _without_function_modes():
+            self._check_samples(count)
+
+    def _check_samples(self, count: int) -> None:
         self.refresh()
         for _ in range(_MOST_GUARDS):
             samples: list[Any] = list(self.sampler.extremes(()))
