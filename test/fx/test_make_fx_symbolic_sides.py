@@ -3,6 +3,7 @@
 Each program has examples, sizes that the guards must admit, and sizes that they must refuse.
 """
 
+import copy
 from importlib import import_module
 
 import flambeau as fb
@@ -240,6 +241,21 @@ def test_integers_are_arguments(fw):
     assert_same(fw, graph(x, 9), x * 9 + 4)
 
 
+def test_an_integer_that_is_a_dimension_becomes_a_constant():
+    for d in (-1, 0, 1):
+        graph = make_fx(fb, lambda x, d: x.sum(d))(fb.ones(2, 3, 4), d)
+        for other in (-2, -1, 0, 1, 2):
+            if other != d and (d, other) != (-1, 2):
+                assert not admits(graph, fb.ones(2, 3, 4), other), (d, other)
+        assert_same(fb, graph(fb.ones(3, 5, 6), d), fb.ones(3, 5, 6).sum(d))
+
+
+def test_copies_of_graphs_keep_the_environment(fw):
+    graph = make_fx(fw, lambda x: x.view(-1) + x.shape[0])(fw.ones(3, 4))
+    x = fw.randn(5, 6)
+    assert_same(fw, copy.deepcopy(graph)(x), x.view(-1) + 5)
+
+
 def test_containers(fw):
     graph = make_fx(fw, lambda d: {"sum": d["a"] + d["b"][0]})({"a": fw.ones(3, 4), "b": [fw.ones(4)]})
     given = {"a": fw.randn(5, 6), "b": [fw.randn(6)]}
@@ -296,6 +312,54 @@ def test_custom_gradients(fw):
     graph = make_fx(fw, f)(fw.randn(3, 4))
     x = fw.randn(6, 5)
     assert_same(fw, graph(x), f(x))
+
+
+def test_optimizers_count_their_steps():
+    def f(x):
+        p = x.detach().clone().requires_grad_()
+        optimizer = fb.optim.Adam([p], lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (p * p * x).sum().backward()
+            optimizer.step()
+        return p.detach()
+
+    graph = make_fx(fb, f)(fb.randn(3, 4))
+    x = fb.randn(5, 2)
+    assert_same(fb, graph(x), f(x))
+
+
+def test_checkpoints(fw):
+    from_utils = import_module(f"{fw.__name__}.utils.checkpoint")
+
+    def f(x):
+        x = x.detach().requires_grad_()
+        y = from_utils.checkpoint(lambda a: (a.sin() @ a.T).sum(), x, use_reentrant=False)
+        return fw.autograd.grad(y, x)[0]
+
+    graph = make_fx(fw, f)(fw.randn(3, 4))
+    x = fw.randn(6, 5)
+    assert_same(fw, graph(x), f(x))
+
+
+def test_running_statistics():
+    norm = fb.nn.BatchNorm1d(4)
+    graph = make_fx(fb, lambda x: norm(x))(fb.randn(3, 4))
+    other = copy.deepcopy(norm)
+    x = fb.randn(7, 4)
+    assert_same(fb, graph(x), other(x))
+    assert_same(fb, list(norm.buffers()), list(other.buffers()))
+
+
+def test_what_is_refused():
+    weight = fb.nn.Linear(4, 2)
+    proxy_tensor = import_module("flambeau.fx.experimental.proxy_tensor")
+    with pytest.raises(AssertionError, match="allow_non_fake_inputs"):
+        proxy_tensor.make_fx(weight, tracing_mode="symbolic")(fb.ones(3, 4))
+    with pytest.raises(RuntimeError, match="shape"):
+        make_fx(fb, lambda x: x @ x)(fb.ones(3, 4))
+    with pytest.raises(RuntimeError, match="backward: expected"):  # a gradient has no place for each lane
+        make_fx(fb, lambda x: weight(x).sum().backward())(fb.ones(3, 4))
 
 
 def test_decompositions(fw):

@@ -205,6 +205,16 @@ def test_numbers_of_elements_are_new_symbols(fw):
         int(x.argmax())
 
 
+def test_propagation_through_a_graph(fw):
+    prop = import_module(f"{fw.__name__}.fx.passes.fake_tensor_prop").FakeTensorProp
+    graph = fw.fx.symbolic_trace(lambda x: x.view(-1) + 1)
+    _, mode = new_mode(fw)
+    prop(graph, mode).propagate(fw.randn(3, 4))
+    values = [n.meta["val"] for n in graph.graph.nodes if n.op != "output"]
+    assert str(values[1].shape[0]) == "*".join(sorted(str(n) for n in values[0].shape))
+    assert values[2].dim() == 1 and values[2].shape[0].node.hint == 12
+
+
 # --- flambeau alone --------------------------------------------------------------------------------
 
 

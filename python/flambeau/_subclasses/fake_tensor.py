@@ -274,6 +274,9 @@ def deepcopy_to_fake_tensor(obj: Any, fake_mode: FakeTensorMode) -> Any:
 
 def snapshot(fake: Any) -> Any:
     """Return a fake tensor with the present geometry and storage of another one, without its history."""
+    described = getattr(fake, "described", None)  # sizes are symbolic
+    if described is not None:
+        return described()
     with DisableTorchDispatch():
         return fake.fake_mode._wrapped(fake._elem.detach(), fake.device, fake)
 

@@ -62,7 +62,7 @@ def candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
 
 
 def float_candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
-    """Return forms for a column of floats: n, 1 / n, n / (n - 1), and square roots of n and 1 / n, for an integer n.
+    """Return forms for floats: n, 1 / n, n / (n - 1), and square roots of n and 1 / n, for an integer n.
 
     Args:
         column: the values of a number, one per lane.

@@ -36,6 +36,8 @@ class Results:
         kind = type(first)
         if isinstance(first, Tensor):
             return self._tensor(call, results, extract)
+        if kind is bool and call.unknown:
+            raise self.program.env._unknown(call.unknown[0])
         if kind is int or kind is float:
             found = self.program.columns.expression(call, results, extract)
             return found if type(found) in (int, float) else number_of(self.program.env, found, kind)

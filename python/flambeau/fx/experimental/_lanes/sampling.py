@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 # Sizes by lane and by the place of the symbol: small, prime, with many divisors, odd multiples, large, the
@@ -21,6 +22,7 @@ _SIZES: tuple[tuple[int, ...], ...] = (
     (89, 61, 43, 23, 14, 8, 4, 2),
 )
 _LEAST = 7
+_FREE = (-1, 0, 1, 2, -2, 3, 7, -3, 5, 100, 12)  # for integers that are no sizes
 _NEAR = len(_SIZES) + 1  # the lane whose sizes are near the examples
 COUNT = _NEAR
 _ATTEMPTS = 200
@@ -74,17 +76,27 @@ class Sampler:
             return hint
         place = self.symbols.index(symbol)
         if not symbol.is_integer:
-            return 0.375 + 1.25 * index + place
+            return (-1) ** index * (2.375 + 1.25 * index + place) if index != _LEAST else 0.0
         bounds = env.var_to_range.get(symbol)
         if bounds is not None and (bounds.lower, bounds.upper) == (0, 1):
             return (index + place) % 2
         if self._is_stride(symbol):
             return (hint or 1) * _STRIDE + 7 * index
+        if self._least(symbol) < 0:
+            number = _FREE[(index + place) % len(_FREE)]
+            return number + 11 if number == hint else number
         if 1 <= index < _NEAR:
             number = _SIZES[index - 1][place % 8] + (9 * (place // 8) if index != _LEAST else 0)
         else:
             number = (hint or 5) + 1 + place
         return number + 1 if number == hint and index not in (0, _LEAST) else number
+
+    def _least(self, symbol: Any) -> int:
+        """Return the least number that is tried; integers that are no sizes may be negative."""
+        bounds = self.env.var_to_range.get(symbol)
+        if bounds is None or bounds.lower is None:
+            return -4 if symbol in self.env.var_to_val else 2
+        return max(2, int(bounds.lower))
 
     def _is_stride(self, symbol: Any) -> bool:
         return any("stride" in str(source) for source in self.env.var_to_sources.get(symbol, ()))
@@ -167,9 +179,9 @@ class Sampler:
         solved, hint = self._determined(()), self.env.var_to_val
         for changed in sorted((s for s in expr.free_symbols if s in hint and s not in solved), key=str):
             start = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
-            for n in sorted(
-                range(2, _MOST_SCANNED + 2 * hint[changed]), key=lambda n: abs(n - hint[changed])
-            ):
+            usual, least = hint[changed], self._least(changed)
+            numbers = range(least, _MOST_SCANNED + 2 * abs(usual))
+            for n in sorted(numbers, key=partial(_distance, usual)):
                 made = {**start, changed: n}
                 fits = self._complete(made, solved) and self.env._e.evaluate(expr, made) == number
                 if fits and self.holds(made):
@@ -187,7 +199,7 @@ class Sampler:
         start = {s: hint.get(s, self.default(0, s)) for s in self.symbols if s not in solved}
         open_symbols = [s for s in start if s in hint and not self._is_stride(s)]
         chosen = open_symbols if symbols is None else [s for s in open_symbols if s in symbols]
-        small = {s: [*range(2, max(3, hint[s] + 1))][:12] for s in chosen}
+        small = {s: [*range(self._least(s), max(3, hint[s] + 1))][:12] for s in chosen}
         large = {s: [hint[s] + 150, hint[s] + 1, hint[s]] for s in chosen}
         ways: list[Any] = [((s, numbers[s]),) for s in chosen for numbers in (small, large)]
         if symbols is not None:
@@ -210,7 +222,7 @@ class Sampler:
         found = {}
         for s in self.symbols:
             bounds = self.env.var_to_range.get(s)
-            lower = 2 if bounds is None or bounds.lower is None else max(2, bounds.lower)
+            lower = self._least(s)
             upper = _LARGEST if bounds is None or bounds.upper is None else bounds.upper
             found[s] = lower, upper
         for condition in extra:
@@ -262,6 +274,10 @@ class Sampler:
                         return False
                     values[s] = int(number)
         return len(values) == len(self.symbols)
+
+
+def _distance(a: int, b: int) -> int:
+    return abs(a - b)
 
 
 def truth(env: Any, condition: Any, values: dict[Any, Any]) -> bool | None:

@@ -13,7 +13,7 @@ _SAMPLES = 4
 _FACTORS = (2, 3, 4)  # gates of recurrent layers, heads, halves
 
 
-class Diverged(Exception):
+class Diverged(RuntimeError):
     """A call does something else for other sizes.
 
     Args:
@@ -22,7 +22,9 @@ class Diverged(Exception):
     """
 
     def __init__(self, call: Any, values: dict[Any, Any]) -> None:
-        super().__init__(call.name)
+        super().__init__(
+            f"{call.name}: expected it to do the same when it runs again, got a change for {values}"
+        )
         self.call, self.values = call, values
 
 

@@ -60,6 +60,11 @@ class SymbolicFakeTensor(FakeTensor):
         sizes, strides, offset = geometry
         self._sizes, self._strides, self._offset = symbolic_size(sizes), tuple(strides), offset
 
+    def described(self) -> Any:
+        """Return a tensor of the same geometry, without history."""
+        geometry = (self._sizes, self._strides, self._offset)
+        return SymbolicFakeTensor.over(self._program, None, self.lane, geometry)
+
     def geometry(self) -> list[Any]:
         """Return sizes, strides and the offset in one list."""
         return [*self._sizes, *self._strides, self._offset]

@@ -102,6 +102,9 @@ class ShapeEnv:
         self._counts = {"s": 0, "u": 0, "zuf": 0}
         self._suppressed = 0
 
+    def __deepcopy__(self, memo: Any) -> ShapeEnv:
+        return self  # a copy of a graph has the same symbols
+
     # --- symbols ----------------------------------------------------------------------------------
 
     def create_symbol(
