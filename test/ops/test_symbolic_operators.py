@@ -39,7 +39,8 @@ def facts(result: Any) -> list[Any]:
     found = []
     for t in flat(result):
         if not is_tensor(t):
-            found.append(t if isinstance(t, int | float | str) or t is None else type(t))
+            is_number = isinstance(t, int | float | str | fb.SymInt | fb.SymFloat | fb.SymBool)
+            found.append(t if is_number or t is None else type(t))
         elif t.layout is not fb.strided:
             found.append(t.layout)
         else:
