@@ -351,6 +351,19 @@ def test_running_statistics():
     assert_same(fb, list(norm.buffers()), list(other.buffers()))
 
 
+def test_control_flow_on_elements_is_refused():
+    def branches(x):
+        return fb.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,))
+
+    def loops(x):
+        loop = import_module("flambeau._higher_order_ops").while_loop
+        return loop(lambda a: a.sum() < 9, lambda a: (a + 1,), (x,))
+
+    for program in (branches, loops):
+        with pytest.raises(RuntimeError, match=r"data-dependent|elements"):
+            make_fx(fb, program)(fb.ones(2, 3))
+
+
 def test_what_is_refused():
     weight = fb.nn.Linear(4, 2)
     proxy_tensor = import_module("flambeau.fx.experimental.proxy_tensor")

@@ -26,7 +26,7 @@ from flambeau.fx.experimental._lanes.values import (
     mapped,
     plain_sizes,
 )
-from flambeau.utils._python_dispatch import _disable_current_modes
+from flambeau.utils._python_dispatch import TorchDispatchModeKey, _disable_current_modes
 
 _LOCAL_SCALAR = flambeau.ops.aten._local_scalar_dense.default
 _MOST_GUARDS = 32
@@ -70,8 +70,6 @@ class Program:
         call.is_recorded = self.recorder is not None
         call.inputs = [a for a in leaves((args, kwargs)) if isinstance(a, SymbolicFakeTensor)]
         call.basis = self._basis((args, kwargs))
-        for expr in call.basis:
-            self.columns.column(expr)
         call.sizes = self._basis((args, kwargs), with_strides=False)
         call.constants = [n for a in call.inputs for n in a.geometry() if type(n) is int]
         call.constants += [n for a in leaves((args, kwargs)) if isinstance(a, Tensor) for n in plain_sizes(a)]
@@ -103,11 +101,11 @@ class Program:
             call.outcomes[lane] = self.run(lane, call)
         hint = call.outcomes[self.lanes[0]]
         call.signature = hint.signature()
-        for symbol in call.unknown:
-            self.columns.column(symbol)
         for _ in range(_MOST_GUARDS):
             call.forget_results()
             self._settle(call)
+            for expr in (*call.unknown, *call.basis):
+                self.columns.column(expr)  # so that equal columns of results get these expressions
             if hint.error is not None:
                 raise self._cause(call, hint.error)
             try:
@@ -140,11 +138,11 @@ class Program:
     def _settle(self, call: Call) -> None:
         """Record guards until the call does the same in every lane."""
         for _ in range(_MOST_GUARDS):
+            self.refresh()  # the call itself may have recorded guards
             bad = [lane for lane in self.lanes if not self.agrees(call, lane, call.outcomes[lane])]
             if not bad:
                 return
             separation.separate(self, call, [lane.values for lane in bad])
-            self.refresh()
         raise RuntimeError(f"{call.name}: expected sizes for which it does the same, got a condition on each")
 
     def run(self, lane: Lane, call: Call) -> Outcome:
@@ -170,16 +168,16 @@ class Program:
         """Enter the modes of a lane: only lane 0 has those of the program."""
         if lane is not self.lanes[0]:
             stack.enter_context(_disable_current_modes())
-        before = _C._unset_dispatch_mode(KEY)
+        for key in (KEY, TorchDispatchModeKey.PROXY):
+            stack.callback(self._restore, key, _C._unset_dispatch_mode(key))
         _C._set_dispatch_mode(self.mode)
-        stack.callback(self._leave, before)
         if call.is_recorded:
             stack.enter_context(self.recorder.region(lane, log))
         call.enter(stack)
 
     @staticmethod
-    def _leave(before: Any) -> None:
-        _C._unset_dispatch_mode(KEY)
+    def _restore(key: TorchDispatchModeKey, before: Any) -> None:
+        _C._unset_dispatch_mode(key)
         if before is not None:
             _C._set_dispatch_mode(before)
 

@@ -97,6 +97,26 @@ class _Log(TorchDispatchMode):
         return result
 
 
+class Recording(TorchDispatchMode):
+    """The region in which a program is recorded; operators are noted in the lanes.
+
+    Args:
+        tracer: holds the graph.
+    """
+
+    _mode_key = TorchDispatchModeKey.PROXY
+
+    def __init__(self, tracer: SymbolicTracer) -> None:
+        super().__init__()
+        self.tracer = tracer
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operator."""
+        return func(*args, **(kwargs or {}))
+
+
 class SymbolicTracer(DescribingTracer):
     """A tracer whose nodes are described by tensors with symbolic sizes.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau
 from flambeau._subclasses.fake_tensor import FakeTensorMode
-from flambeau.fx.experimental._lanes.recording import Recorder, SymbolicTracer
+from flambeau.fx.experimental._lanes.recording import Recorder, Recording, SymbolicTracer
 from flambeau.fx.experimental._operator_trace import Decompositions, _keep_structure, _name_of
 from flambeau.fx.experimental._sizes.contexts import DimDynamic
 from flambeau.fx.experimental._sizes.shape_env import ShapeEnv
@@ -48,7 +48,7 @@ def trace(
         recorder.take(value, tracer.graph.placeholder(name))
     before, program.recorder = program.recorder, recorder
     try:
-        with mode:
+        with mode, Recording(tracer):
             result = function(*pytree.tree_unflatten(given, structure))
         program.check_samples(_CHECKED_SAMPLES)
     finally:
