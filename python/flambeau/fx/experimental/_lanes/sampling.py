@@ -203,9 +203,30 @@ class Sampler:
         large = {s: [hint[s] + 150, hint[s] + 1, hint[s]] for s in chosen}
         ways: list[Any] = [((s, numbers[s]),) for s in chosen for numbers in (small, large)]
         if symbols is not None:
-            ways += [((s, small[s]), (t, large[t])) for s in chosen[:5] for t in chosen[:5] if s is not t]
+            ways += [((s, small[s]), (t, large[t])) for s in chosen[:8] for t in chosen[:8] if s is not t]
         found = (self._first_of(start, way, solved, extra) for way in ways)
         return [values for values in found if values is not None]
+
+    def small(self, count: int, extra: Sequence[Any]) -> list[dict[Any, Any]]:
+        """Return samples whose numbers are all small, which many conditions on two sizes tell apart.
+
+        Args:
+            count: the number of samples to try.
+            extra: further conditions.
+        """
+        solved, limits = self._determined(extra), self._limits(extra)
+        generator, found = random.Random(count), []
+        for _ in range(4 * count):
+            made = {
+                s: generator.randint(limits[s][0], max(limits[s][0], min(limits[s][1], limits[s][0] + 7)))
+                if s.is_integer and not self._is_stride(s)
+                else self.default(1, s)
+                for s in self.symbols
+                if s not in solved
+            }
+            if self._complete(made, solved) and self.holds(made, extra):
+                found.append(made)
+        return found[:count]
 
     def _first_of(
         self, start: dict[Any, Any], way: Any, solved: dict[Any, Any], extra: Sequence[Any]

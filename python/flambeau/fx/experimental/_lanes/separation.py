@@ -97,17 +97,23 @@ class _Search:
             and all(False in t for t in truths)
         )
 
-    def _is_enough(self, conditions: list[Any]) -> bool:
-        return self._excludes(conditions) and _is_confirmed(self.program, self.call, conditions, self.bad)
+    def _is_enough(self, conditions: list[Any], thorough: bool) -> bool:
+        return self._excludes(conditions) and _is_confirmed(
+            self.program, self.call, conditions, self.bad, thorough
+        )
 
     def fewest(self, conditions: list[Any]) -> list[Any]:
         """Return the conditions without those that are not needed; an empty list if all are not enough."""
-        if not self._is_enough(conditions):
+        if not self._is_enough(conditions, thorough=True):
             return []
-        for condition in conditions[::-1]:
-            rest = [c for c in conditions if c is not condition]
-            if self._is_enough(rest):
-                conditions = rest
+        for thorough in (False, True):
+            found = conditions
+            for condition in conditions[::-1]:
+                rest = [c for c in found if c is not condition]
+                if self._is_enough(rest, thorough):
+                    found = rest
+            if thorough or self._is_enough(found, thorough=True):
+                return found
         return conditions
 
     def equalities(self) -> list[Any]:
@@ -145,7 +151,7 @@ class _Search:
             if not self._excludes([condition]):
                 continue
             holds = all(sampling.truth(self.env, condition, values) for values in self.good)
-            if (holds or not keeps_good) and self._is_enough([condition]):
+            if (holds or not keeps_good) and self._is_enough([condition], thorough=True):
                 return [condition]
         return []
 
@@ -164,7 +170,7 @@ class _Search:
 
     def differences(self) -> list[Any]:
         """Return the differences of two sizes, each in one direction."""
-        return [a - b for a, b in itertools.combinations(self.whole[:6], 2)]
+        return [a - b for a, b in itertools.combinations(self.whole[:9], 2)]
 
     def bounds(self, exprs: list[Any]) -> list[Any]:
         """Return bounds between which the call does the same if other symbols have example values."""
@@ -211,13 +217,25 @@ def _record(program: Any, condition: Any) -> None:
         env.add_guard(condition)
 
 
-def _is_confirmed(program: Any, call: Any, conditions: list[Any], bad: list[dict[Any, Any]]) -> bool:
-    """Return whether the call does the same for samples that satisfy conditions, also near excluded sizes."""
+def _is_confirmed(
+    program: Any, call: Any, conditions: list[Any], bad: list[dict[Any, Any]], thorough: bool
+) -> bool:
+    """Return whether the call does the same for samples that satisfy conditions, also near excluded sizes.
+
+    Args:
+        program: the program.
+        call: the call.
+        conditions: the conditions.
+        bad: the excluded sizes.
+        thorough: whether to try corners and more samples.
+    """
     sampler = program.sampler
-    samples = [values for b in bad[:_SAMPLES] for values in sampler.near(b, conditions)]
     used = {s for expr in call.basis for s in program.env.replace(expr).free_symbols}
-    samples += sampler.extremes(conditions, sorted(used, key=str))
+    samples = [values for b in bad[:_SAMPLES] for values in sampler.near(b, conditions)]
     samples += [sampler.sample(1 + i, conditions, seed=i) for i in range(sampling.COUNT)]
+    samples += sampler.small(40 if thorough else 8, conditions)
+    if thorough:
+        samples += sampler.extremes(conditions, sorted(used, key=str))
     chosen = {tuple(v.values()): v for v in samples if v is not None}
     return all(_does_the_same(program, call, values) for values in chosen.values())
 
