@@ -27,6 +27,8 @@ CALLS = 2  # per operator
 SIZES = 4  # per call
 # Products of two rounded quotients, and sums of sizes weighted by others.
 NO_EXPRESSION = ("im2col", "_im2col", "_chunk_cat")
+# Its results have a dimension for each column, so that samples with many columns take half a minute.
+SLOW = ("histogramdd.int_bins",)
 _UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -154,7 +156,7 @@ def check_unknown(op: Op, call: Call, found: list[Any], env: Any) -> None:
             assert numbers(claimed, env, values) == got
 
 
-@pytest.mark.parametrize("name", names(lambda op: bool(op.record["samples"])))
+@pytest.mark.parametrize("name", names(lambda op: op.record["samples"] and op.record["name"] not in SLOW))
 def test_symbolic_sizes(name: str) -> None:
     op = operators()[name]
     for i, call in enumerate(calls(op)[:CALLS]):
