@@ -23,4 +23,4 @@ def test_the_programs_of_the_page_print_what_it_shows(tmp_path, monkeypatch):
         with contextlib.redirect_stdout(io.StringIO()) as output:
             exec(compile(text, name, "exec"), scope)
         printed = output.getvalue()
-    assert len(shown) == 4
+    assert len(shown) == 5

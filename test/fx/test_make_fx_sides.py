@@ -137,7 +137,7 @@ def test_modules_and_functionalised_programs(fw):
 
 
 def test_modes_of_tracing_that_are_refused():
-    for options in ({"tracing_mode": "symbolic"}, {"tracing_mode": "unreal"}, {"pre_dispatch": True}):
+    for options in ({"tracing_mode": "unreal"}, {"pre_dispatch": True}):
         with pytest.raises(ValueError, match="make_fx: expected"):
             make(fb, lambda x: x, fb.ones(1), **options)
 

@@ -281,9 +281,9 @@ def test_pictures_need_pydot(net, installed):
         assert "RuntimeError" in run.stderr and "pydot" in run.stderr
 
 
-def test_symbolic_tracing_raises_a_clear_error():
+def test_an_unknown_tracing_mode_raises_a_clear_error():
     from flambeau.fx.experimental import proxy_tensor, symbolic_shapes
 
     with pytest.raises(ValueError, match="tracing_mode"):
-        proxy_tensor.make_fx(lambda x: x, tracing_mode="symbolic")
+        proxy_tensor.make_fx(lambda x: x, tracing_mode="symbols")
     assert not isinstance(3, symbolic_shapes.SymInt) and symbolic_shapes.is_concrete_int(3)

@@ -92,7 +92,7 @@ def _items(values: Any) -> list[Any]:
     for value in values:
         found.append(value)
         if isinstance(value, tuple | list):
-            found += value
+            found.extend(value)  # `+=` would ask the `Size`
     return found
 
 

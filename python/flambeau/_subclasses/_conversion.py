@@ -71,15 +71,19 @@ class FakeTensorConverter:
             fake_mode: the mode of the result.
             t: the tensor.
             make_constant: keep the elements, so that numbers can be read from the result.
-            shape_env: must be None.
-            source: accepted; has no effect.
-            symbolic_context: accepted; has no effect.
+            shape_env: the environment of the mode, for sizes that are symbols; default: sizes are numbers.
+            source: the name of the tensor in guards.
+            symbolic_context: how its dimensions become symbols.
             trace: accepted; has no effect.
         Raises: `UnsupportedFakeTensorException` for sparse and functional tensors, tensors of function
             transforms, and wrapper classes without ``__tensor_flatten__``.
         """
         if shape_env is not None:
-            raise ValueError(f"from_real_tensor: expected shape_env=None, got {shape_env!r}")
+            if fake_mode.shape_env is not shape_env:
+                raise ValueError(f"from_real_tensor: expected the mode's shape_env, got {shape_env!r}")
+            return fake_mode.from_tensor(
+                t, static_shapes=False, source=source, symbolic_context=symbolic_context
+            )
         if make_constant:
             return self._new(fake_mode, t, constant=t)
         found = self.tensor_memo.get(t)

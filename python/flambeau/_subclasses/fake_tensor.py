@@ -61,10 +61,11 @@ class FakeTensorMode(TorchDispatchMode):
     Args:
         allow_fallback_kernels: accepted; all operators have rules for tensors without memory.
         allow_non_fake_inputs: whether operators convert real tensors; a write to one is lost.
-        shape_env: must be None, because sizes are numbers.
-        static_shapes: accepted; sizes are numbers.
+        shape_env: a `ShapeEnv`; sizes of tensors that `from_tensor` makes are its symbols. Default: sizes are
+            numbers.
+        static_shapes: whether sizes are numbers in spite of `shape_env`. Default: if there is no `shape_env`.
         export: accepted; has no effect.
-    Raises: ValueError for another `shape_env`. Operators raise AssertionError for real tensors, and for fake
+    Raises: Operators raise AssertionError for real tensors, and for fake
         tensors of other modes.
 
     Example:
@@ -88,24 +89,29 @@ class FakeTensorMode(TorchDispatchMode):
         export: bool = False,
     ) -> None:
         super().__init__()
-        if shape_env is not None:
-            raise ValueError(f"FakeTensorMode: expected shape_env=None, got {shape_env!r}: sizes are numbers")
         self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
-        self.shape_env = None
-        self.static_shapes = True if static_shapes is None else static_shapes
+        self.shape_env = shape_env
+        self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
         self.in_kernel_invocation = False
         self.epoch = 0
         self.fake_tensor_converter = FakeTensorConverter()
         self._entered = _Entered()
+        self._lanes: Any = None
+        if shape_env is not None:
+            self._lanes = _lanes_of(self, shape_env)
 
     def __enter__(self) -> FakeTensorMode:
         self._entered.before.append(_C._unset_dispatch_mode(KEY))
         _C._set_dispatch_mode(self)
+        if self._lanes is not None:
+            self._lanes.enter()
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if self._lanes is not None:
+            self._lanes.leave()
         _C._unset_dispatch_mode(KEY)
         before = self._entered.before.pop()
         if before is not None:
@@ -131,6 +137,8 @@ class FakeTensorMode(TorchDispatchMode):
         for kind in types:
             if kind is not FakeTensor and not issubclass(kind, FakeTensor):
                 return NotImplemented
+        if self._lanes is not None:
+            return self._lanes.answer(func, args, kwargs or {})
         return answer(self, func, args, kwargs or {})
 
     def from_tensor(
@@ -146,9 +154,9 @@ class FakeTensorMode(TorchDispatchMode):
 
         Args:
             tensor: a real tensor; a fake tensor of this mode is returned unchanged.
-            static_shapes: accepted; sizes are numbers.
-            source: accepted; has no effect.
-            symbolic_context: accepted; has no effect.
+            static_shapes: whether sizes are numbers. Default: as the mode.
+            source: the name of the tensor in guards.
+            symbolic_context: how its dimensions become symbols.
             trace: accepted; has no effect.
         Raises: `UnsupportedFakeTensorException` for layouts and classes that fake tensors do not support,
             AssertionError for a fake tensor of another mode.
@@ -159,6 +167,9 @@ class FakeTensorMode(TorchDispatchMode):
                     "from_tensor: expected a fake tensor of this mode, got another's: Mixing fake modes NYI"
                 )
             return tensor
+        if self._lanes is not None and not self._lanes.is_running:
+            is_static = self.static_shapes if static_shapes is None else static_shapes
+            return self._lanes.from_tensor(tensor, source, symbolic_context, is_static)
         return self.fake_tensor_converter.from_real_tensor(self, tensor)
 
     def _wrapped(self, elem: Any, device: Any, source: Any = None, views: int = 0) -> Any:
@@ -187,6 +198,15 @@ class FakeTensorMode(TorchDispatchMode):
             made = self._wrapped(flambeau.empty_like(tensor, device="meta"), with_index(device))
         made._keep_constant(tensor)
         return made
+
+
+def _lanes_of(mode: FakeTensorMode, shape_env: Any) -> Any:
+    from flambeau.fx.experimental._lanes.region import Lanes
+    from flambeau.fx.experimental.symbolic_shapes import ShapeEnv
+
+    if not isinstance(shape_env, ShapeEnv):
+        raise ValueError(f"FakeTensorMode: expected a ShapeEnv as shape_env, got {shape_env!r}")
+    return Lanes(mode, shape_env)
 
 
 @contextmanager
@@ -254,6 +274,9 @@ def deepcopy_to_fake_tensor(obj: Any, fake_mode: FakeTensorMode) -> Any:
 
 def snapshot(fake: Any) -> Any:
     """Return a fake tensor with the present geometry and storage of another one, without its history."""
+    described = getattr(fake, "described", None)  # sizes are symbolic
+    if described is not None:
+        return described()
     with DisableTorchDispatch():
         return fake.fake_mode._wrapped(fake._elem.detach(), fake.device, fake)
 

@@ -137,7 +137,7 @@ _inductor.cpu_vec_isa
 _inductor.runtime.cache_dir_utils
   def cache_dir
 """,
-    "flambeau has no symbolic sizes": """
+    "flambeau keeps the bounds of symbolic sizes in ShapeEnv": """
 utils._sympy.numbers
   class IntInfinity NegativeIntInfinity
 utils._sympy.value_ranges

@@ -49,7 +49,7 @@ fx.experimental.rewriter
 fx.experimental.merge_matmul
   def are_nodes_independent may_depend_on merge_matmul split_result_tensors
 """,
-    "flambeau has no symbolic sizes": """
+    "flambeau does not record, replay or validate the events of a ShapeEnv": """
 _top.sizes
   class DynamicInt
   def is_channels_last_contiguous_2d is_channels_last_contiguous_3d is_channels_last_strides_2d

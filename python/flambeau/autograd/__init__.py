@@ -17,6 +17,7 @@ import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._overrides.lanes import for_each_lane
 from flambeau._overrides.overridable import overridable
 from flambeau.autograd import forward_ad, functional, graph
 from flambeau.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -72,6 +73,7 @@ def _gradients_of(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
     return given
 
 
+@for_each_lane
 def backward(
     tensors: _Tensors,
     grad_tensors: _Gradients = None,

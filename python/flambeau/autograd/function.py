@@ -12,6 +12,7 @@ import flambeau
 from flambeau import _C
 from flambeau._C import FunctionCtx, Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._overrides.lanes import program_of
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -141,6 +142,9 @@ class Function(metaclass=FunctionMeta):
                 f"{cls.__name__}.apply: apply() takes no keyword arguments: expected positional arguments "
                 f"only, got {sorted(kwargs)}"
             )
+        program = program_of(args)
+        if program is not None:
+            return program.call(cls.apply, args)
         if _C._transform_depth():
             from flambeau.autograd._function_layers import apply_in_layer
 

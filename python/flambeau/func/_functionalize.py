@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._layers import Layer
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -39,7 +40,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     if remove not in _KINDS:
         raise RuntimeError(f"functionalize: expected remove to be one of {_KINDS}, got {remove!r}")
 
-    @functools.wraps(func)
+    @functools.partial(for_each_lane, like=func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given, spec = tree_flatten((args, kwargs))
         with Layer("functionalize", copies_views=remove == "mutations_and_views") as layer:

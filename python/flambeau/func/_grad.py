@@ -9,6 +9,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._argnums import ArgNums, chosen, of_chosen
 from flambeau.func._layers import Layer, checked_aux, differentiable, only_tensors, split_aux
 from flambeau.utils._pytree import TreeSpec, tree_flatten
@@ -66,7 +67,7 @@ def grad_and_value(
         (tensor(12.), tensor(8.))
     """
 
-    @functools.wraps(func)
+    @functools.partial(for_each_lane, like=func)
     def differentiated(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         with Layer("grad") as layer:
             tracked = tuple(layer.track(arg) for arg in args)
@@ -152,6 +153,7 @@ def vjp_of(func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) ->
     return (primals_out, vjp_fn, *rest)
 
 
+@for_each_lane
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Return the outputs of a function and a function that multiplies vectors by its Jacobian from the left.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._argnums import ArgNums, of_chosen, places
 from flambeau.func._grad import vjp_at
 from flambeau.func._jvp import jvp_of
@@ -95,7 +96,7 @@ def jacrev(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"jacrev: expected chunk_size > 0, got {chunk_size}")
 
-    @functools.wraps(func)
+    @functools.partial(for_each_lane, like=func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         output, vjp_fn, *aux = vjp_at(func, args, argnums, has_aux, kwargs)
         _, primals = of_chosen(func, args, argnums, kwargs)
@@ -149,7 +150,7 @@ def jacfwd(
                 [0., 4.]])
     """
 
-    @functools.wraps(func)
+    @functools.partial(for_each_lane, like=func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         partial, primals = of_chosen(func, args, argnums, kwargs)
         single = isinstance(places(argnums, len(args)), int)

@@ -8,6 +8,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._grad import vjp_of
 from flambeau.func._layers import Layer, checked_aux, only_tensors, split_aux
 from flambeau.utils._pytree import tree_flatten, tree_leaves
@@ -67,6 +68,7 @@ def jvp_of(
     return (out_spec.unflatten(values), out_spec.unflatten(slopes), *rest)
 
 
+@for_each_lane
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -106,6 +108,7 @@ def _check_tangents(tangents: tuple[Any, ...], primals: list[Tensor], spec: Any)
     return flat
 
 
+@for_each_lane
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return the outputs of a function and its derivative at the given arguments.
 

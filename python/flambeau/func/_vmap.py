@@ -9,6 +9,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.func._layers import Layer, batch_first
 from flambeau.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_leaves
 
@@ -210,7 +211,7 @@ def vmap(
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: expected chunk_size > 0 or None, got {chunk_size}")
 
-    @functools.wraps(func)
+    @functools.partial(for_each_lane, like=func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         flat_args, spec = tree_flatten(args)
         flat_dims = _flat_in_dims(func, in_dims, args, spec)

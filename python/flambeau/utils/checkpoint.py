@@ -11,6 +11,7 @@ import flambeau
 from flambeau import _C
 from flambeau._C import Tensor
 from flambeau._loading.lazy import attributes
+from flambeau._overrides.lanes import for_each_lane
 from flambeau.autograd.function import Function
 from flambeau.utils._recomputation import DETERMINISM_CHECKS, CheckpointError, Frame, random_state
 from flambeau.utils._selective import (
@@ -94,6 +95,7 @@ def noop_context_fn() -> _Contexts:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
+@for_each_lane
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,

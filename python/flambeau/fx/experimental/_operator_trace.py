@@ -61,7 +61,7 @@ class OperatorTracer(PythonKeyTracer):
         kind = "param" if isinstance(tensor, flambeau.nn.Parameter) else "tensor"
         name = f"_{kind}_constant{self._constants}"
         self._constants += 1
-        constant = getattr(tensor, "constant", None)  # set if a fake tensor was made from Python numbers
+        constant = self.constant_of(tensor)
         setattr(self.root, name, tensor if constant is None else _copy_of(constant))
         node = self.graph.get_attr(name)
         self.describe(node, tensor, is_constant=True)
@@ -80,6 +80,10 @@ class OperatorTracer(PythonKeyTracer):
             is_constant: whether it is an attribute of the graph's module.
         """
         node.meta.setdefault("val", value if is_constant or value.is_meta else None)
+
+    def constant_of(self, tensor: Any) -> Any:
+        """Return the elements of a fake tensor that was made from Python numbers; None for other tensors."""
+        return getattr(tensor, "constant", None)
 
     def is_known(self, tensor: Any) -> bool:
         """Whether a tensor is an input or the result of a recorded call."""

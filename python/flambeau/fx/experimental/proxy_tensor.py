@@ -54,14 +54,17 @@ def make_fx(
 
     The graph contains overloads such as ``ops.aten.add.Tensor``, including those of backward passes. Sizes,
     numbers and branches are those of the examples. Tensors that are not arguments become attributes of the
-    graph's module. Each node whose value is a tensor has a fake tensor with its sizes, strides, dtype and
-    device in ``meta["val"]``, and its `TensorMetadata` in ``meta["tensor_meta"]``.
+    graph's module. With symbolic sizes, the graph computes them from its arguments, and the `ShapeEnv` in its
+    attribute ``shape_env`` has the conditions under which the graph is valid. Each node whose value is a
+    tensor has a fake tensor with its sizes, strides, dtype and device in ``meta["val"]``, and its
+    `TensorMetadata` in ``meta["tensor_meta"]``.
 
     Args:
         f: the program, a function of tensors, numbers and containers of them, or a Module.
         decomposition_table: overload -> function; the operators of the function are recorded instead.
         tracing_mode: "real": the operators run on the examples. "fake": they run on fake tensors in place of
-            the examples, so that nothing is computed, and writes do not change the examples.
+            the examples, so that nothing is computed, and writes do not change the examples. "symbolic": the
+            same, with symbols for the sizes of tensors and for the integers among the arguments.
         pre_dispatch: must be False.
         record_module_stack: accepted.
         _allow_non_fake_inputs: whether a program that is recorded on fake tensors may use other tensors, such
@@ -87,8 +90,8 @@ def make_fx(
         >>> graph(flambeau.zeros(2))
         tensor([1., 1.])
     """
-    if tracing_mode not in ("real", "fake"):
-        raise ValueError(f"make_fx: expected tracing_mode='real' or 'fake', got {tracing_mode!r}")
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise ValueError(f"make_fx: expected tracing_mode='real', 'fake' or 'symbolic', got {tracing_mode!r}")
     if pre_dispatch:
         raise ValueError(
             "make_fx: expected pre_dispatch=False, got True: operators are recorded below autograd"
@@ -96,6 +99,17 @@ def make_fx(
 
     def traced(*args: Any) -> Any:
         mode = None
+        if tracing_mode == "symbolic":
+            from flambeau.fx.experimental._lanes import symbolic_trace
+
+            return symbolic_trace.trace(
+                f,
+                args,
+                detect_fake_mode(args),
+                decomposition_table,
+                allow_non_fake_inputs=_allow_non_fake_inputs,
+                record_stack_traces=record_stack_traces,
+            )
         if tracing_mode == "fake":
             mode = detect_fake_mode(args) or FakeTensorMode(allow_non_fake_inputs=_allow_non_fake_inputs)
             args = tree_map_only(flambeau.Tensor, mode.from_tensor, args)
@@ -189,5 +203,9 @@ def disable_proxy_modes_tracing(enable_current: bool = False) -> Iterator[Any]:
 
 
 def is_sym_node(node: Any) -> bool:
-    """Return False: no node holds a symbolic number yet."""
+    """Return whether the value of a node is a symbolic number.
+
+    Args:
+        node: the node.
+    """
     return isinstance(getattr(node, "meta", {}).get("val"), py_sym_types)

@@ -28,10 +28,10 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]
         if b == 1:
             return a
         quotient = sympy.expand(sympy.cancel(a / b))
-        return quotient if quotient.is_polynomial() and _has_integer_terms(quotient) else None
+        return quotient if _is_whole(quotient) else None
 
     def _sympystr(self, printer: Any) -> str:
-        return f"({printer._print(self.args[0])}//{_atom(printer, self.args[1])})"
+        return f"({_atom(printer, self.args[0])}//{_atom(printer, self.args[1])})"
 
     def _eval_is_nonnegative(self) -> bool | None:
         return True if self.args[0].is_nonnegative and self.args[1].is_positive else None
@@ -98,8 +98,14 @@ def _atom(printer: Any, e: Expr) -> str:
     return text if e.is_Atom else f"({text})"
 
 
-def _has_integer_terms(e: Expr) -> bool:
-    return all(term.as_coeff_Mul()[0].is_Integer for term in sympy.Add.make_args(e))
+def _is_whole(e: Expr) -> bool:
+    """Return whether an expression is a sum of products of integers."""
+    terms = (term.as_coeff_Mul() for term in sympy.Add.make_args(e))
+    return all(
+        number.is_Integer
+        and all(f.is_integer and not (f.is_Pow and f.exp.is_negative) for f in sympy.Mul.make_args(factors))
+        for number, factors in terms
+    )
 
 
 PYTHON_NAMES: dict[str, Any] = {

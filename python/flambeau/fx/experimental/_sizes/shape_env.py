@@ -102,6 +102,9 @@ class ShapeEnv:
         self._counts = {"s": 0, "u": 0, "zuf": 0}
         self._suppressed = 0
 
+    def __deepcopy__(self, memo: Any) -> ShapeEnv:
+        return self  # a copy of a graph has the same symbols
+
     # --- symbols ----------------------------------------------------------------------------------
 
     def create_symbol(
@@ -193,6 +196,10 @@ class ShapeEnv:
         if lower is not None:
             self.size_like.add(found)
         return found
+
+    def free_number(self, symbol: Any) -> None:
+        """Note that a symbol stands for an integer that is not a size and may be negative."""
+        self.var_to_range[symbol] = self._initial[symbol] = ValueRanges(None, None)
 
     def note_size(self, expr: Any) -> None:
         """Note that a number is the size of a dimension."""
