@@ -26,8 +26,8 @@ def _rule(op: Operator) -> tuple[str, ...] | None:
     given = str(dict(op.extra).get("shard", ""))
     if given:
         if given.startswith("all but "):
-            dim, comma, _ = given.removeprefix("all but ").partition(",")
-            return "but", dim, "sum" if comma else ""
+            excluded, comma, _ = given.removeprefix("all but ").partition(",")
+            return "but", excluded, "sum" if comma else ""
         return ("labels", given) if "->" in given else (given,)
     match op.body:
         case Pointwise():
