@@ -188,7 +188,9 @@ class Program:
             return Ref(value.handle)
         if isinstance(value, SymbolicFakeTensor):
             if value._program is not self:
-                raise AssertionError("expected tensors of one mode, got several: Mixing fake modes NYI")
+                raise AssertionError(
+                    "FakeTensorMode: expected tensors of one mode, got several: Mixing fake modes NYI"
+                )
             value.lane  # noqa: B018  (makes the lanes of a description)
             return Ref(int(value._handle or 0))
         return value
