@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from codegen.deriving import batching
 from codegen.model import (
     Argument,
     BaseType,
@@ -98,7 +99,8 @@ def backends(op: Operator, form: Form) -> dict[str, str]:
     """Map dispatch keys (and "autograd") to the suffix of the generated function behind them."""
     if op.kind is Kind.COMPOSITE:
         slots = dict.fromkeys(_BACKENDS, "composite")
-        if not is_wrapped(op, form):
+        # Classes with __torch_dispatch__ meet a factory after a tensor, such as new_zeros, below autograd.
+        if not is_wrapped(op, form) and not (batching.is_factory(op) and takes_tensors(form)):
             slots["Autograd"] = "composite"
     elif op.kind is Kind.VIEW:
         slots = dict.fromkeys(_BACKENDS, "view")

@@ -107,3 +107,39 @@ def test_operators_on_parts(shape: tuple[int, ...], count: int) -> None:
     for bad, compared, names in run(size, code.replace("SEED", "0"), seconds=400):
         assert bad == {}
         assert names > 700 and compared[0] > 700 and compared[1] > 400
+
+
+WRITES = """
+from flambeau.distributed.tensor import Replicate, Shard, distribute_tensor
+dist.init_process_group("gloo")
+warnings.simplefilter("ignore")
+mesh = dist.init_device_mesh("cpu", (size,))
+x = fw.arange(12.0).reshape(4, 3)
+writes = [
+    lambda a: a[0].fill_(7), lambda a: a.__setitem__(slice(1, 3), 5), lambda a: a[1:3][1].mul_(3),
+    lambda a: a[:, 1].fill_(2), lambda a: a.t()[1:, 2].add_(1), lambda a: a.view(12)[3:9].zero_(),
+    lambda a: a.unbind(0)[2].neg_(), lambda a: a.diagonal()[1:].copy_(a.diagonal()[:2] * 2),
+]
+found = []
+for placement in (Shard(0), Shard(1), Replicate()):
+    for write in writes:
+        plain, divided = x.clone(), distribute_tensor(x.clone(), mesh, [placement])
+        write(plain), write(divided)
+        leaf = distribute_tensor(x.clone(), mesh, [placement]).requires_grad_()
+        other = x.clone().requires_grad_()
+        for y in (leaf * 1, other * 1):
+            if write is not writes[6]:  # one of several views: autograd refuses the write
+                write(y)
+            (y * y).sum().backward()
+        found.append([(divided.full_tensor() - plain).abs().max().item(), str(divided.placements[0]),
+                      str(placement), (leaf.grad.full_tensor() - other.grad).abs().max().item()])
+put(found)
+"""
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_writes_to_views_reach_the_tensor(size: int) -> None:
+    for found in run(size, WRITES):
+        assert len(found) == 24
+        for difference, placement, before, of_gradients in found:
+            assert difference == 0 and of_gradients == 0 and placement == before
