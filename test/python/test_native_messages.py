@@ -38,6 +38,7 @@ INTERNAL = {"expected tensors of a transform": "views of wrappers are wrappers"}
 # Beginnings whose first value, or whose caller, names the function.
 NAMED_OTHERWISE = {
     "Can't call ": "the function's name follows",
+    "maximum recursion depth exceeded": "Python's words, which any call can raise",
     "can't convert a ": "the words that NumPy's users look for; `what` follows",
     "function ": "the Function's name follows",
     "no implementation found for ": "the function follows",

@@ -8,6 +8,7 @@ graph ends. Any other violation ends the graph too; the program's own loop then 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -363,7 +364,7 @@ def record_loop(machine: Any, function: Any, args: tuple[Any, ...], kwargs: dict
 def bound(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Return the values of a function's parameters, in their order."""
     try:
-        return tuple(calls.bind(function, args, kwargs))
+        return tuple(calls.bind(inspect.unwrap(function), args, kwargs))
     except TypeError:
         raise Break(f"{function.__name__} with wrong arguments") from None
 
