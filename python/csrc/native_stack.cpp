@@ -3,6 +3,7 @@
 #include <Python.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "python/csrc/object.h"
@@ -12,23 +13,27 @@ namespace {
 
 constexpr uintptr_t kReserve = uintptr_t{256} << 10;  // for kernels, and for the error itself
 
-// The lowest address of the thread's stack, or 0 where the system does not tell.
-uintptr_t lowest_address() {
+// The end of the thread's stack; nothing is reserved where the system does not tell.
+struct StackEnd {
+  uintptr_t lowest = 0, reserve = 0;
+};
+StackEnd end_of_stack() {
   pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
   void* lowest = nullptr;
   size_t size = 0;
-  if (pthread_attr_getstack(&attributes, &lowest, &size) != 0) lowest = nullptr;
+  const bool is_known = pthread_attr_getstack(&attributes, &lowest, &size) == 0;
   pthread_attr_destroy(&attributes);
-  return reinterpret_cast<uintptr_t>(lowest);
+  if (!is_known) return {};
+  return {reinterpret_cast<uintptr_t>(lowest), std::min<uintptr_t>(kReserve, size / 4)};
 }
 
 }  // namespace
 
 void check_native_stack() {
-  thread_local const uintptr_t lowest = lowest_address();
+  thread_local const StackEnd end = end_of_stack();
   // Below `lowest`, the difference wraps around and is large.
-  if (reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - lowest >= kReserve) return;
+  if (reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - end.lowest >= end.reserve) return;
   PyErr_SetString(PyExc_RecursionError,
                   "maximum recursion depth exceeded: the thread's stack is used up");
   throw CarriedError();

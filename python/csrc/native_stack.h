@@ -4,7 +4,8 @@
 
 namespace flambeau::python {
 
-// Throws CarriedError with a RecursionError where less than 256 KiB of the thread's stack are left.
+// Throws CarriedError with a RecursionError where less than 256 KiB, or a quarter, of the thread's
+// stack are left.
 // A stack that is not the thread's own, such as that of a greenlet, is not checked.
 void check_native_stack();
 

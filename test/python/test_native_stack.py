@@ -19,11 +19,15 @@ def fails(where):
     except RecursionError as error:
         print(where, error)
 
+def plain():
+    print("small", fb.ops.aten.add.Tensor(fb.ones(2), 1).tolist())
+
 fails("main")
-threading.stack_size(1 << 20)
-other = threading.Thread(target=fails, args=("other",))
-other.start()
-other.join()
+for size, target, args in ((1 << 20, fails, ("other",)), (1 << 17, plain, ())):
+    threading.stack_size(size)
+    other = threading.Thread(target=target, args=args)
+    other.start()
+    other.join()
 print(fb.ones(2).sum().item())
 """
 
@@ -79,7 +83,8 @@ def test_the_stack_does_not_overflow(way: str):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    *failures, last = done.stdout.splitlines()
+    *failures, small, last = done.stdout.splitlines()
+    assert small.endswith("[2.0, 2.0]"), "a thread with a small stack can call operators"
     assert [line.split()[0] for line in failures] == ["main", "other"]
     assert all("maximum recursion depth exceeded" in line for line in failures)
     assert last == "2.0"
