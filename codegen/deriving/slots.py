@@ -99,8 +99,10 @@ def backends(op: Operator, form: Form) -> dict[str, str]:
     """Map dispatch keys (and "autograd") to the suffix of the generated function behind them."""
     if op.kind is Kind.COMPOSITE:
         slots = dict.fromkeys(_BACKENDS, "composite")
-        # Classes with __torch_dispatch__ meet a factory after a tensor, such as new_zeros, below autograd.
-        if not is_wrapped(op, form) and not (batching.is_factory(op) and takes_tensors(form)):
+        # Classes with __torch_dispatch__ meet a factory after a tensor, such as new_zeros, below autograd. Of
+        # one that draws random numbers they meet the parts, which graphs know as random.
+        is_fresh = batching.is_factory(op) and takes_tensors(form) and "random" not in op.tags
+        if not is_wrapped(op, form) and not is_fresh:
             slots["Autograd"] = "composite"
     elif op.kind is Kind.VIEW:
         slots = dict.fromkeys(_BACKENDS, "view")

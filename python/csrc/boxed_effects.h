@@ -29,11 +29,12 @@ inline bool takes_tensor(const OperatorTraits& traits) {
 
 // A composite that is not recorded itself: Python meets the operators that it is made of, but not
 // those that write to tensors of the composite's own, or make views for its copies. A factory after
-// a tensor, such as new_zeros, is not: its parts no longer know the tensor's class.
+// a tensor, such as new_zeros, is not: its parts no longer know the tensor's class. It has no
+// kernel for autograd, unless it draws random numbers.
 inline bool is_transparent(const OperatorEntry& op) {
   if (!op.traits || !op.traits->is_composite || op.traits->is_whole) return false;
-  if (op.traits->is_factory && takes_tensor(*op.traits)) return false;
   const void* const recording = op.kernel_at(static_cast<int>(DispatchKey::Autograd));
+  if (!recording && op.traits->is_factory && takes_tensor(*op.traits)) return false;
   return !recording || recording == op.kernel_at(static_cast<int>(DispatchKey::CPU));
 }
 

@@ -71,6 +71,7 @@ def test_recurrent_layers_compute_in_the_lower_precision(outcomes):
 def test_the_operators_that_cast_are_pytorchs(key):
     torch = pytorch()
     names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+    names = [name for name in names if name.startswith("aten::")]  # other tests register operators
     assert len(names) > 80
     asked = flambeau._C._dispatch_has_kernel_for_dispatch_key
     others, without = set(), set()
