@@ -2,6 +2,8 @@
 
 import contextlib
 import doctest
+import importlib
+import inspect
 import io
 import re
 import warnings
@@ -31,7 +33,15 @@ def in_pytorch(text: str) -> str | None:
         for name in path[1:].split("."):
             if isinstance(place, torch.Tensor):
                 break
-            if not hasattr(place, name):
+            place = _member(place, name)
+            if place is None:
                 return None
-            place = getattr(place, name)
     return text.replace("flambeau", "torch")
+
+
+def _member(place: object, name: str) -> object | None:
+    """A member of a module or class. Modules are imported, so that earlier imports make no difference."""
+    if not hasattr(place, name) and inspect.ismodule(place):
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(f"{place.__name__}.{name}")
+    return getattr(place, name, None)

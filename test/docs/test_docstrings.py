@@ -81,6 +81,8 @@ NOT_IN_PYTORCH = (
     "utils.cpp_extension.",  # its examples show the folders of this installation
     "compiler.",  # PyTorch's compiler keeps globals of the examples, which doctest clears
     "profiler.ExecutionTraceObserver",
+    "utils.benchmark.FuzzedSparseTensor",  # PyTorch refuses probabilities whose sum is 1
+    "utils.benchmark.ParameterAlias",
     "autograd.profiler.load_nvprof",
     "autograd.profiler.parse_nvprof_trace",
 )

@@ -1,5 +1,9 @@
 """The examples of `doc:` run in one process, and say the same of PyTorch where it has the operator."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import flambeau
 import pytest
 from run_examples import failures, in_pytorch
@@ -29,3 +33,16 @@ def test_pytorch_prints_the_same():
     shared = {name: text for name, text in texts.items() if text is not None}
     assert len(shared) > 500
     assert failures({"torch": torch}, shared) == {}
+
+
+def test_earlier_imports_do_not_choose_the_examples():
+    """PyTorch imports `utils.benchmark` on request only."""
+    program = (
+        "import sys, torch\n"
+        "from run_examples import in_pytorch\n"
+        "assert 'torch.utils.benchmark' not in sys.modules\n"
+        "print(in_pytorch('flambeau.utils.benchmark.Fuzzer'), in_pytorch('flambeau.utils.no_such.name'))\n"
+    )
+    folder = Path(__file__).parent
+    run = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
+    assert (run.stdout, run.returncode) == ("torch.utils.benchmark.Fuzzer None\n", 0), run.stderr

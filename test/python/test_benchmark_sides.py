@@ -200,6 +200,20 @@ def seen(cases):
     return out
 
 
+@scenario
+def constraints_receive_the_parameters_as_a_dict(torch):
+    b, calls = benchmark(torch), []
+
+    def wide(*args, **options):
+        calls.append((args, options))
+        return args[0]["n"] < args[0]["m"]
+
+    sizes = [b.FuzzedParameter(name, 1, 64, "loguniform") for name in ("n", "m")]
+    fuzzer = b.Fuzzer(sizes, [b.FuzzedTensor("x", ("n", "m"))], constraints=[wide], seed=3)
+    drawn = [parameters for _, _, parameters in fuzzer.take(4)]
+    return drawn, calls
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
 def test_seeds_give_the_cases_of_pytorch(seed):
     torch = pytest.importorskip("torch")
@@ -279,7 +293,7 @@ def test_fuzzers_refuse_what_gives_no_case():
     with pytest.raises(TypeError, match="got str"):
         b.Fuzzer([["n"]], [])
     with pytest.raises(RuntimeError, match="none in 1000 draws"):
-        next(b.Fuzzer([n], [], constraints=[lambda **_: False], seed=0).take(1))
+        next(b.Fuzzer([n], [], constraints=[lambda _: False], seed=0).take(1))
     with pytest.raises(ValueError, match="expected a parameter as size of 'x', got 'm'"):
         next(b.Fuzzer([n], [b.FuzzedTensor("x", ("m",))], seed=0).take(1))
     with pytest.raises(ValueError, match="as many steps as sizes"):

@@ -250,14 +250,16 @@ class Fuzzer:
     Args:
         parameters: the parameters; lists among them are unpacked.
         tensors: the tensors that are made of them; lists are unpacked.
-        constraints: functions of all parameters as keywords; a case for which one gives False is drawn again.
+        constraints: functions that each take the dict of all parameters. The fuzzer draws a case again if one
+            of them returns False.
         seed: the seed of the cases and of the default generator. None means a random one.
     Raises: ValueError for equal names or cyclic aliases, RuntimeError if 1000 draws give no case.
 
     Example:
         >>> from flambeau.utils.benchmark import FuzzedParameter, FuzzedTensor, Fuzzer
         >>> sizes = [FuzzedParameter(name, 1, 64, "loguniform") for name in ("n", "m")]
-        >>> fuzzer = Fuzzer(sizes, [FuzzedTensor("x", ("n", "m"))], constraints=[lambda n, m: n < m], seed=3)
+        >>> wide = [lambda sizes: sizes["n"] < sizes["m"]]
+        >>> fuzzer = Fuzzer(sizes, [FuzzedTensor("x", ("n", "m"))], constraints=wide, seed=3)
         >>> all(tensors["x"].shape[0] < tensors["x"].shape[1] for tensors, _, _ in fuzzer.take(4))
         True
     """
@@ -266,7 +268,7 @@ class Fuzzer:
         self,
         parameters: list[Any],
         tensors: list[Any],
-        constraints: list[Callable[..., bool]] | None = None,
+        constraints: list[Callable[[Params], bool]] | None = None,
         seed: int | None = None,
     ) -> None:
         if seed is None:
@@ -319,7 +321,7 @@ class Fuzzer:
                     strict[one.name] = params[one.name]
             params = _without_aliases(params)
             self._total_generated += 1
-            if all(f(**params) for f in self._constraints) and all(
+            if all(f(params) for f in self._constraints) and all(
                 t.satisfies_constraints(params) for t in self._tensors
             ):
                 return params
