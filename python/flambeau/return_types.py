@@ -8,6 +8,9 @@ import re
 from flambeau import _C
 
 _RESULTS = re.compile(r"^(\w+)[^(]*\(.*\) -> \(([^()]*)\)$")
+# The section of an operator's documentation that names its results: `values: the elements; indices: ...`.
+_RETURNS = re.compile(r"^Returns:\n((?:    .*\n)+)", re.MULTILINE)
+_LINE = 98  # columns, with which `help` indents the text
 
 
 @functools.cache
@@ -24,10 +27,38 @@ def _fields() -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _documentation(name: str, fields: tuple[str, ...]) -> str:
+    """Say what each result is, in the words of the operator's documentation."""
+    import textwrap
+
+    path, operator = _operator(name)
+    documented = _RETURNS.search(operator.__doc__ or "")
+    text = " ".join(documented[1].split()) if documented else ""
+    lines = [f"Named tuple of the results of `{path}`.", "", "Fields:"]
+    for field in fields:
+        meaning = re.search(rf"\b{field}: (.*?)(?:; (?=\w+: )|\.$|\. )", text)
+        line = f"    {field}: {meaning[1]}." if meaning else f"    {field}"
+        lines += textwrap.wrap(line, _LINE, subsequent_indent=" " * 8)
+    return "\n".join(lines)
+
+
+def _operator(name: str) -> tuple[str, object]:
+    """The public name of an operator, such as `flambeau.linalg.svd` for `linalg_svd`, and its function."""
+    import flambeau
+
+    module, _, base = name.partition("_")
+    if module == "linalg" and hasattr(flambeau.linalg, base):
+        return f"flambeau.linalg.{base}", getattr(flambeau.linalg, base)
+    if hasattr(flambeau, name):
+        return f"flambeau.{name}", getattr(flambeau, name)
+    return f"flambeau.ops.aten.{name}", getattr(flambeau.ops.aten, name)
+
+
 def __getattr__(name: str) -> type:
     if name.startswith("__") or name not in _fields():
         raise AttributeError(f"module 'flambeau.return_types' has no attribute '{name}'")
     found: type = _C._return_type(name, *_fields()[name])
+    found.__doc__ = _documentation(name, _fields()[name])
     globals()[name] = found
     return found
 
