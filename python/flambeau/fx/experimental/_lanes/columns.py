@@ -66,9 +66,10 @@ class Columns:
         Raises: RuntimeError if no expression fits.
         """
         column = tuple(column)
-        if all(v == column[0] or v != v for v in column):
-            call.facts.append((extract, column[0]))
-            return column[0]
+        first = column[0]
+        if all(v == first or (v != v and first != first) for v in column):
+            call.facts.append((extract, first))
+            return first
         found = self._exprs.get(column)
         if found is None:
             found = self._fitted(call, column, extract)

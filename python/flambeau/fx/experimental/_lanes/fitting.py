@@ -53,6 +53,9 @@ def candidates(column: Column, basis: Sequence[Term]) -> list[Form]:
         basis: expressions of the operator's arguments, with their values in each lane.
     """
     singles = _distinct(basis)
+    found = list(_of_floats(column, singles, basis))
+    if found:
+        return found
     terms = singles + _products(singles)
     for family in (_exact, _quotients, _extrema, _rounded, _sums):
         found = list(family(column, singles, terms))
@@ -95,9 +98,32 @@ def _applied(form: Form, compute: Callable[[Any], Any], build: Callable[[Any], A
 def _distinct(basis: Sequence[Term]) -> list[Form]:
     found: dict[Column, Form] = {}
     for i, (expr, column) in enumerate(basis):
-        if len(set(column)) > 1 and column not in found:
+        is_whole = all(type(n) is int for n in column)
+        if is_whole and len(set(column)) > 1 and column not in found:
             found[column] = Form(lambda expr=expr: expr, lambda v, i=i: v[i], column)  # type: ignore[misc]
     return list(found.values())[:_MOST_TERMS]
+
+
+def _of_floats(column: Column, singles: Sequence[Form], basis: Sequence[Term]) -> Iterator[Form]:
+    """Return rounded products of an integer and a floating-point argument, such as a scale factor.
+
+    A quotient of integers is no substitute, because the product of the floats is rounded before.
+    """
+    roundings: tuple[tuple[str, Callable[[float], int]], ...] = (
+        ("FloorToInt", math.floor),
+        ("CeilToInt", math.ceil),
+        ("RoundToInt", round),
+    )
+    for i, (expr, values) in enumerate(basis):
+        if not all(type(v) is float and math.isfinite(v) for v in values):
+            continue
+        for term, (name, compute) in itertools.product(singles, roundings):
+            if all(compute(n * v) == m for n, v, m in zip(term.column, values, column, strict=True)):
+                yield Form(
+                    lambda expr=expr, t=term, name=name: getattr(_e(), name)(t.build() * expr),  # type: ignore[misc]
+                    lambda v, i=i, t=term, compute=compute: compute(t.of(v) * v[i]),  # type: ignore[misc]
+                    column,
+                )
 
 
 def _product(forms: Sequence[Form]) -> Form:

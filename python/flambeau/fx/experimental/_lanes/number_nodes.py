@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -74,6 +75,11 @@ class NumberNodes:
             return self._folded(expr)
         if expr.is_Pow:
             return self._power(expr)
+        if name in ("And", "Or"):
+            return self._folded(expr)
+        if name == "Piecewise" and len(expr.args) == 2:
+            (chosen, condition), (other, _) = expr.args
+            return self._call(expr, flambeau.sym_ite, [self.node_of(a) for a in (condition, chosen, other)])
         raise RuntimeError(f"make_fx: expected numbers of a graph to be arithmetic, got {expr}")
 
     def _symbol(self, symbol: Any) -> Node:
@@ -93,7 +99,7 @@ class NumberNodes:
     def _folded(self, expr: Any) -> Node:
         """Apply an operation of two operands to all arguments of an expression, constants last."""
         target = _FOLDS[type(expr).__name__]
-        terms = sorted(expr.args, key=lambda a: (a.is_number, str(a)))
+        terms = sorted(expr.args, key=lambda a: (not a.free_symbols, str(a)))
         result, whole = self.node_of(terms[0]), terms[0]
         for term in terms[1:]:
             whole = type(expr)(whole, term)
@@ -110,6 +116,8 @@ class NumberNodes:
         if exponent.is_negative:
             inverse = self.node_of(base**-exponent)
             return self._call(expr, operator.truediv, [1, inverse])
+        if exponent == self.program.env._e.sympy.S.Half:
+            return self._call(expr, flambeau.sym_sqrt, [self.node_of(base)])
         return self._call(expr, operator.pow, [self.node_of(base), float(exponent)])
 
 
@@ -118,8 +126,12 @@ _CALLS: dict[str, Any] = {
     "Mod": operator.mod,
     "IntTrueDiv": operator.truediv,
     "ToFloat": flambeau.sym_float,
-    "FloorToInt": flambeau.sym_int,
-    "TruncToInt": flambeau.sym_int,
+    "FloorToInt": math.floor,
+    "CeilToInt": math.ceil,
+    "TruncToInt": math.trunc,
+    "RoundToInt": round,
+    "Abs": operator.abs,
+    "Not": flambeau.sym_not,
     "Equality": operator.eq,
     "Unequality": operator.ne,
     "GreaterThan": operator.ge,
@@ -132,4 +144,6 @@ _FOLDS: dict[str, Any] = {
     "Mul": operator.mul,
     "Max": flambeau.sym_max,
     "Min": flambeau.sym_min,
+    "And": operator.and_,
+    "Or": operator.or_,
 }

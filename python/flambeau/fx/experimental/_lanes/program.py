@@ -234,7 +234,7 @@ class Program:
         """Return whether a number equals an expression in a lane."""
         expected = expr if type(expr) in (int, float) else self.number(expr, lane.values)
         if isinstance(value, float):
-            return math.isclose(value, expected, rel_tol=1e-12) or value != value
+            return math.isclose(value, expected, rel_tol=1e-12) or (value != value and expected != expected)
         return bool(value == expected)
 
     def replayed(self, values: dict[Any, Any], last: int) -> Any:

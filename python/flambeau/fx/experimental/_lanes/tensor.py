@@ -11,6 +11,7 @@ import flambeau
 from flambeau import _C, Tensor
 from flambeau._object.subclass import DisableTorchDispatch
 from flambeau._subclasses.fake_tensor import FakeTensor
+from flambeau._types import symbols
 from flambeau.fx.experimental._lanes.values import leaves, symbolic_size
 from flambeau.fx.experimental._sizes.numbers import SymInt
 
@@ -98,7 +99,7 @@ class SymbolicFakeTensor(FakeTensor):
 
     @data.setter
     def data(self, new: Any) -> None:
-        self._program.call(_set_data, (self, new))
+        self._program.call(_set_data_, (self, new))
 
     @classmethod
     def __torch_function__(
@@ -143,7 +144,8 @@ class SymbolicFakeTensor(FakeTensor):
         raise RuntimeError("FakeTensor: expected constant sizes, got symbolic ones, which cannot be pickled")
 
 
-def _set_data(target: Any, source: Any) -> None:
+def _set_data_(target: Any, source: Any) -> None:
+    """Write `data`; the name says, as that of an operator in place, that the geometry may change."""
     target.data = source
 
 
@@ -160,6 +162,9 @@ def answered(program: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
         if name in _OF_LANE and getattr(func, "__name__", "") != "__set__":
             with _C.DisableTorchFunction(), DisableTorchDispatch():
                 return func(first if first._handle is None else first.lane, *args[1:], **kwargs)
+    if name in symbols.__all__ and not any(isinstance(a, Tensor) for a in leaves((args, kwargs))):
+        with _C.DisableTorchFunction():
+            return func(*args, **kwargs)  # numbers know their own arithmetic
     return program.call(func, args, kwargs)
 
 
@@ -171,18 +176,23 @@ def _item(x: Any) -> Any:
 
 
 def _size(x: Any, dim: Any = None) -> Any:
-    return x._sizes if dim is None else x._sizes[_place(x, dim)]
+    return x._sizes if dim is None else x._sizes[_place("size", x, dim)]
 
 
 def _stride(x: Any, dim: Any = None) -> Any:
-    return x._strides if dim is None else x._strides[_place(x, dim)]
+    return x._strides if dim is None else x._strides[_place("stride", x, dim)]
 
 
-def _place(x: Any, dim: Any) -> int:
-    count = max(1, len(x._sizes))
+def _place(name: str, x: Any, dim: Any) -> int:
+    count = len(x._sizes)
+    if count == 0:
+        raise IndexError(
+            f"{name}: Dimension specified as {dim} but tensor has no dimensions: expected no dimension for a "
+            f"tensor without dimensions, got {dim}"
+        )
     if not -count <= dim < count:
         raise IndexError(
-            f"size: Dimension out of range: expected a dimension in [{-count}, {count - 1}], got {dim}"
+            f"{name}: Dimension out of range: expected a dimension in [{-count}, {count - 1}], got {dim}"
         )
     return int(dim)
 

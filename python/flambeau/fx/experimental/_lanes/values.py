@@ -121,13 +121,16 @@ def symbolic_size(numbers: Any) -> Any:
 
 
 def structure(value: Any) -> Any:
-    """Return what must agree between lanes: everything except integers, sizes, strides and elements."""
+    """Return what must agree between lanes: everything except numbers, sizes, strides and elements.
+
+    Whether a float is NaN must agree, because no expression of sizes gives NaN for some of them.
+    """
     kind = type(value)
     if isinstance(value, Tensor):
         traits = (value.dtype, value.device, value.layout, value.dim(), value.requires_grad, value.is_leaf)
         return (isinstance(value, FakeTensor), value._is_view(), *traits)
     if kind is int or kind is float:
-        return kind
+        return kind, value == value
     if isinstance(value, list | tuple):
         return kind, tuple(map(structure, value))
     if isinstance(value, dict):
