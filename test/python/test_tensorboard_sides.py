@@ -277,6 +277,42 @@ def one(tmp_path, method, *args, **kwargs):
     return only_value(tmp_path)
 
 
+def test_a_later_run_hides_the_steps_of_one_that_crashed(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    seen = {}
+    for torch in (fb, pytorch()):
+        folder = tmp_path / torch.__name__
+        for first, purge_step in ((0, None), (3, 3)):
+            options = {"purge_step": purge_step, "filename_suffix": f".{first}"}
+            with module_of(torch).SummaryWriter(str(folder), **options) as writer:
+                for step in range(first, first + 6):
+                    writer.add_scalar("loss", 10 * first + step, step)
+        events = EventAccumulator(str(folder)).Reload().Scalars("loss")
+        seen[torch.__name__] = [(event.step, event.value) for event in events]
+    assert seen["flambeau"] == [(0, 0), (1, 1), (2, 2), *((step, 30 + step) for step in range(3, 9))]
+    assert seen["flambeau"] == seen["torch"]
+
+
+def test_a_file_that_fails_leaves_no_other_one_open(tmp_path, monkeypatch):
+    writer = module_of(fb).SummaryWriter(str(tmp_path))
+    writer.add_scalars("losses", {"a": 1.0, "b": 2.0})
+    first, *others = writer.all_writers.values()
+    closed = []
+
+    def full():
+        raise OSError("no space left")
+
+    monkeypatch.setattr(first, "flush", full)
+    for one in (first, *others):
+        monkeypatch.setattr(one, "close", lambda close=one.close: closed.append(close()))
+    with pytest.raises(OSError, match="no space left"):
+        writer.close()
+    assert len(closed) == 3 and writer.all_writers is None
+    writer.add_scalar("losses", 3.0)  # opens a new file
+    writer.close()
+
+
 @pytest.mark.parametrize("dtype", [fb.float16, fb.bfloat16])
 def test_half_floats_are_their_bits(dtype, tmp_path):
     """PyTorch writes the bits of the number as float32, which no reader takes for float16."""

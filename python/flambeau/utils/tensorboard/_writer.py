@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any
 
@@ -58,9 +59,12 @@ class SummaryWriter(PluginWriter):
             self.file_writer = FileWriter(self.log_dir, *self._options)
             self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
             if self.purge_step is not None:
-                from tensorboard.compat.proto.event_pb2 import Event
+                from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
+                # TensorBoard hides later steps of other files only where a session starts.
+                start = SessionLog(status=SessionLog.START)
                 self.file_writer.add_event(Event(file_version="brain.Event:2"), self.purge_step)
+                self.file_writer.add_event(Event(session_log=start), self.purge_step)
                 self.purge_step = None
         return self.file_writer
 
@@ -186,11 +190,13 @@ class SummaryWriter(PluginWriter):
             writer.flush()
 
     def close(self) -> None:
-        """Close the files; a later call opens new ones."""
-        for writer in (self.all_writers or {}).values():
-            writer.flush()
-            writer.close()
+        """Close the files, all of them even if one fails; a later call opens new ones."""
+        writers = (self.all_writers or {}).values()
         self.file_writer = self.all_writers = None
+        with ExitStack() as stack:
+            for writer in writers:
+                stack.callback(writer.close)
+                stack.callback(writer.flush)
 
     def __enter__(self) -> SummaryWriter:
         return self
