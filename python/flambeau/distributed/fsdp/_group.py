@@ -90,6 +90,7 @@ class ParameterGroup:
         self.divisor: float | None = None
         self.reduced_hook: Callable[[Tensor], object] | None = None
         self.phase = Phase.IDLE
+        self._has_reduced = False  # in this backward pass
         self._gather: Gather | None = None
         self._is_whole = False
         self._unfinished: Tensor | None = None  # what has been added over the parts, not over the copies
@@ -163,6 +164,10 @@ class ParameterGroup:
         else:
             self._reshard_to_smaller()
 
+    def begin_pass(self) -> None:
+        """Note that a backward pass begins."""
+        self.phase, self._has_reduced = Phase.IDLE, False
+
     def before_backward(self) -> None:
         """Gather the parameters."""
         self.phase = Phase.BACKWARD
@@ -180,15 +185,23 @@ class ParameterGroup:
             return
         grads = [parameter.take_grad() for parameter in self.parameters]
         self._free_after_backward()
-        if any(grad is not None for grad in grads):
+        if self._owes_zeros or any(grad is not None for grad in grads):
             reductions.make_room()
             reductions.add(self, self._reduction(grads))
+            self._has_reduced = True
 
     @property
-    def has_grads(self) -> bool:
-        """Whether gradients of the wholes have still to be reduced."""
+    def has_to_reduce(self) -> bool:
+        """Whether gradients of the wholes, or zeros in their place, have still to be reduced."""
         wholes = (parameter.whole for parameter in self.parameters)
-        return self.reduces and any(whole is not None and whole.grad is not None for whole in wholes)
+        has_grads = any(whole is not None and whole.grad is not None for whole in wholes)
+        return self.reduces and (has_grads or self._owes_zeros)
+
+    @property
+    def _owes_zeros(self) -> bool:
+        """Whether other processes may reduce in this pass, and wait for this one."""
+        is_trained = any(parameter.sharded.requires_grad for parameter in self.parameters)
+        return self.reduces_unused and is_trained and not self._has_reduced
 
     def _free_after_backward(self) -> None:
         if self.reshards_after_backward:

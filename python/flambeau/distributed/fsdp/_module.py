@@ -188,7 +188,12 @@ class FSDPModule:
 
         Args:
             factor: the divisor. Default: the number of processes.
+        Raises: ZeroDivisionError for 0.
         """
+        if factor == 0:
+            raise ZeroDivisionError(
+                f"set_gradient_divide_factor: expected a number other than 0, got {factor}"
+            )
         for group in _groups(self, False):
             group.divisor = factor
 
@@ -197,6 +202,7 @@ class FSDPModule:
 
         Args:
             factor: the divisor.
+        Raises: ZeroDivisionError for 0.
         """
         self.set_gradient_divide_factor(factor)
 

@@ -128,7 +128,7 @@ def _check_modules(modules: Sequence[Any]) -> None:
                     "fully_shard: fully_shard does not support containers that do not implement forward: "
                     f"expected a module with forward, got {module}"
                 )
-        if state_of(module) is not None:
+        if state_of(module) is not None or modules.count(module) > 1:
             raise AssertionError(
                 "fully_shard: Each distinct composable distributed API can only be applied to a module once. "
                 "fully_shard has already been applied to the following module: expected another one, got "
@@ -156,7 +156,7 @@ def _reshards(given: Any, layout: Layout) -> tuple[bool | None, Layout | None]:
                 UserWarning,
                 stacklevel=3,
             )
-        return given == layout.size, None
+        return given != 1, None
     return True, smaller(layout, given)
 
 

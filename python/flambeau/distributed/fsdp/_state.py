@@ -11,6 +11,7 @@ from flambeau.distributed.fsdp._group import ParameterGroup, Phase, Reductions, 
 from flambeau.distributed.fsdp._policies import MixedPrecisionPolicy
 from flambeau.nn.modules.module import Module
 from flambeau.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from flambeau.utils.weak import WeakIdKeyDictionary
 
 _STATE = "_fsdp_state"
 
@@ -88,7 +89,7 @@ class Iteration:
         _C._at_end_of_pass(self._finish)
         self._pass = current
         for group in self.groups:
-            group.phase = Phase.IDLE
+            group.begin_pass()
 
     def prefetch_before(self, group: ParameterGroup, given: list[ParameterGroup] | None) -> None:
         """Start to gather the groups that follow in backward."""
@@ -104,7 +105,7 @@ class Iteration:
         """Reduce what no gradient of an argument has announced, at the end of a backward pass."""
         self._pass = 0
         for group in self.groups:
-            if group.phase is Phase.BACKWARD or group.is_whole or group.has_grads:
+            if group.phase is Phase.BACKWARD or group.is_whole or group.has_to_reduce:
                 group.after_backward(self.reductions)
             group.drop_gather()
             group.phase = Phase.IDLE
@@ -146,6 +147,7 @@ class ModuleState:
         self.waiting: set[Module] = set()  # of several modules, those that have still to run
         self.forward_prefetch: list[ParameterGroup] | None = None
         self.backward_prefetch: list[ParameterGroup] | None = None
+        self._watched_leaves = WeakIdKeyDictionary()
         for module in modules:
             vars(module)[_STATE] = self
             module.register_forward_pre_hook(self.before_forward, prepend=True, with_kwargs=True)
@@ -261,7 +263,11 @@ class ModuleState:
             return output
         tensors = [x for x in tree_flatten(output)[0] if isinstance(x, Tensor) and x.requires_grad]
         for tensor in tensors:
-            tensor.register_hook(self._before_backward)
+            # A leaf, such as a parameter that the module returns, keeps its hooks from pass to pass.
+            if not (tensor.is_leaf and tensor in self._watched_leaves):
+                tensor.register_hook(self._before_backward)
+            if tensor.is_leaf:
+                self._watched_leaves[tensor] = None
         if tensors and self.group is not None and not _C._outermost_pass():
             iteration.watched.append(self.group)
         return output
