@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import flambeau
 from flambeau import Tensor
-from flambeau.nn.modules.hooks import Hook, HookedModule, Hooks, RemovableHandle, register
+from flambeau.nn.modules.hooks import Hook, Hooks, RemovableHandle, register
+from flambeau.nn.modules.tree import NestedModule
 from flambeau.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-class StatefulModule(HookedModule):
+class StatefulModule(NestedModule):
     """The part of Module that collects and loads its state.
 
     A class whose state changes its form raises `_version`, and brings older states up to date in its own
