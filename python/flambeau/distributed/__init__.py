@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau._loading.lazy import attributes
 from flambeau.distributed._backend import Backend, BackendConfig
+from flambeau.distributed._barriers import barrier, monitored_barrier
 from flambeau.distributed._buckets import GradBucket
 from flambeau.distributed._coalescing import coalescing_manager as _coalescing_manager
 from flambeau.distributed._collectives import (
@@ -15,10 +16,8 @@ from flambeau.distributed._collectives import (
     all_reduce_coalesced,
     all_to_all,
     all_to_all_single,
-    barrier,
     broadcast,
     gather,
-    monitored_barrier,
     reduce,
     reduce_scatter,
     reduce_scatter_single,

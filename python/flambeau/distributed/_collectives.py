@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from flambeau import Tensor
@@ -15,7 +14,6 @@ from flambeau.distributed._reductions import (
     AllreduceCoalescedOptions,
     AllreduceOptions,
     AllToAllOptions,
-    BarrierOptions,
     BroadcastOptions,
     GatherOptions,
     ReduceOp,
@@ -34,10 +32,8 @@ __all__ = [
     "all_reduce_coalesced",
     "all_to_all",
     "all_to_all_single",
-    "barrier",
     "broadcast",
     "gather",
-    "monitored_barrier",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_single",
@@ -546,58 +542,3 @@ def all_to_all(
     _checks.elements(name, "this rank's output", output_tensor_list[mine], input_tensor_list[mine].numel())
     opts = AllToAllOptions(asyncOp=async_op)
     return _checks.ended(found.alltoall(output_tensor_list, input_tensor_list, opts), async_op)
-
-
-def barrier(
-    group: ProcessGroup | None = None, async_op: bool = False, device_ids: list[int] | None = None
-) -> Work | None:
-    """Wait until all processes call this.
-
-    Args: As for `all_reduce`, and
-        device_ids: no effect.
-    Returns: a `Work` with `async_op`; None otherwise.
-    Raises: TypeError unless `device_ids` is a list; DistBackendError if a process ends or time runs out.
-
-    Example:
-        >>> dist = flambeau.distributed
-        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> dist.barrier()
-        >>> dist.destroy_process_group()
-    """
-    found = member_of(group, "barrier")
-    if found is None:
-        return None
-    if device_ids is not None and not isinstance(device_ids, list):
-        raise TypeError(f"barrier: expected List[int] for device_ids, got {device_ids!r}")
-    opts = BarrierOptions(device_ids or [], asyncOp=async_op)
-    return _checks.ended(found.barrier(opts), async_op)
-
-
-_barriers: dict[str, int] = {}  # group -> monitored barriers so far
-
-
-def monitored_barrier(
-    group: ProcessGroup | None = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
-) -> None:
-    """Wait until all processes call this, and name those that do not.
-
-    Args: As for `all_reduce`, and
-        timeout: how long to wait. Default: the group's.
-        wait_all_ranks: whether rank 0 names all that are missing, instead of the first.
-    Returns: None.
-    Raises: RuntimeError that names the missing ranks, in rank 0 and in those that came.
-
-    Example:
-        >>> dist = flambeau.distributed
-        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> dist.monitored_barrier()
-        >>> dist.destroy_process_group()
-    """
-    found = member_of(group, "monitored_barrier")
-    if found is None:
-        return
-    from flambeau.distributed._monitored_barrier import wait_for_all
-
-    number = _barriers.get(found.group_name, 0)
-    _barriers[found.group_name] = number + 1
-    wait_for_all(found, number, found.default_timeout if timeout is None else timeout, wait_all_ranks)

@@ -8,98 +8,32 @@ the input. Where all elements are masked the result is that element, or NaN for 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
-from flambeau._arguments.dims import wrapped_dims
 from flambeau._C import Tensor, dtype
 from flambeau._loading.documentation import described_by
 from flambeau.masked._masked_input import takes_masked
+from flambeau.masked._masking import (
+    Dims,
+    dims_of,
+    filled,
+    inexact_dtype,
+    is_inexact,
+    lowest,
+    mask_of,
+    shared_arguments,
+    sum_dtype,
+)
 
-Dims = int | Sequence[int] | None
 _F = _C._functions
-
-
-def _arguments(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> None:
-    """Hold the documentation of the arguments that the functions share.
-
-    Args:
-        input: a tensor of any shape.
-        dim: the dimension or dimensions. None means all of them.
-        keepdim: whether reduced dimensions stay with size 1.
-        dtype: the dtype to compute in. None means that of the input; sums, products and their cumulative
-            forms of integers and bool use int64.
-        mask: bool, of a shape that broadcasts to the input's; True where an element counts. None means
-            everywhere.
-    """
-
-
-# --- masks, dims, dtypes ---------------------------------------------------------------------------
-
-
-def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
-    """The dimensions to reduce, wrapped; all of them for None and an empty tuple."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
-        return tuple(range(input.dim()))
-    return tuple(d for d in wrapped_dims("flambeau.masked", dim, input.dim()) if d < input.dim())
-
-
-def _mask_of(input: Tensor, mask: Tensor) -> Tensor:
-    """The mask as bools of the input's shape."""
-    if mask.dim() > input.dim():
-        raise IndexError(
-            f"flambeau.masked: expected a mask of at most {input.dim()} dimensions, got {mask.dim()}: "
-            "mask dimensionality is beyond the input's"
-        )
-    return (mask if mask.dtype is _C.bool else mask.bool()).expand(input.shape)
-
-
-def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    if mask is None:
-        return input
-    return _F.where(
-        _mask_of(input, mask), input, _F.scalar_tensor(value, dtype=input.dtype, device=input.device)
-    )
-
-
-def _sum_dtype(input: Tensor, wanted: dtype | None) -> dtype:
-    """Integers and bool are summed and multiplied in int64."""
-    if wanted is not None:
-        return wanted
-    return input.dtype if _is_inexact(input) else _C.int64
-
-
-def _is_inexact(input: Tensor) -> bool:
-    return input.is_floating_point() or input.is_complex()
-
-
-def _inexact_dtype(name: str, input: Tensor, wanted: dtype | None) -> dtype:
-    if wanted is not None:
-        return wanted
-    if not _is_inexact(input):
-        raise ValueError(
-            f"{name}(): could not infer output dtype: expected a floating or complex input, got {input.dtype}"
-        )
-    return input.dtype
-
-
-def _lowest(of: dtype, sign: int) -> Any:
-    """The smallest number of a dtype for sign -1, the largest for 1."""
-    if of is _C.bool:
-        return sign > 0
-    if of.is_floating_point:
-        return sign * float("inf")
-    from flambeau._types.limits import iinfo
-
-    return iinfo(of).max if sign > 0 else iinfo(of).min
-
 
 # --- sums and products -------------------------------------------------------------------------------
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def sum(
     input: Tensor,
     dim: Dims = None,
@@ -118,13 +52,13 @@ def sum(
         >>> flambeau.masked.sum(x, 1, mask=m)
         tensor([3., 3.])
     """
-    given = _filled(input.to(_sum_dtype(input, dtype)), mask, 0)
-    dims = _dims(input, dim)
+    given = filled(input.to(sum_dtype(input, dtype)), mask, 0)
+    dims = dims_of(input, dim)
     return given.sum(dims, keepdim, dtype=dtype) if dims else given
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def prod(
     input: Tensor,
     dim: Dims = None,
@@ -143,14 +77,14 @@ def prod(
         >>> flambeau.masked.prod(x, 1, mask=m)
         tensor([2., 3.])
     """
-    result = _filled(input.to(_sum_dtype(input, dtype)), mask, 1)
-    for d in sorted(_dims(input, dim), reverse=True):
+    result = filled(input.to(sum_dtype(input, dtype)), mask, 1)
+    for d in sorted(dims_of(input, dim), reverse=True):
         result = result.prod(d, keepdim)
     return result
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return the sums of the unmasked ones among the first elements along a dimension.
 
@@ -163,12 +97,12 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor 
         tensor([[1., 3.],
                 [3., 3.]])
     """
-    to = _sum_dtype(input, dtype)
-    return _filled(input.to(to), mask, 0).cumsum(dim, dtype=to)
+    to = sum_dtype(input, dtype)
+    return filled(input.to(to), mask, 0).cumsum(dim, dtype=to)
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return the products of the unmasked ones among the first elements along a dimension.
 
@@ -181,8 +115,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
         tensor([[1., 2.],
                 [3., 3.]])
     """
-    to = _sum_dtype(input, dtype)
-    return _filled(input.to(to), mask, 1).cumprod(dim, dtype=to)
+    to = sum_dtype(input, dtype)
+    return filled(input.to(to), mask, 1).cumprod(dim, dtype=to)
 
 
 # --- extrema ---------------------------------------------------------------------------------------
@@ -192,13 +126,13 @@ def _extremum(
     name: str, input: Tensor, dim: Dims, keepdim: bool, dtype: dtype | None, mask: Tensor | None, sign: int
 ) -> Tensor:
     given = input if dtype is None else input.to(dtype)
-    given = _filled(given, mask, _lowest(given.dtype, sign))
-    dims = _dims(input, dim)
+    given = filled(given, mask, lowest(given.dtype, sign))
+    dims = dims_of(input, dim)
     return getattr(given, name)(dims, keepdim) if dims else given
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def amax(
     input: Tensor,
     dim: Dims = None,
@@ -221,7 +155,7 @@ def amax(
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def amin(
     input: Tensor,
     dim: Dims = None,
@@ -244,7 +178,7 @@ def amin(
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def argmax(
     input: Tensor,
     dim: int | None = None,
@@ -266,12 +200,12 @@ def argmax(
         >>> flambeau.masked.argmax(x, 1, mask=m)
         tensor([1., 0.])
     """
-    given = _filled(input, mask, _lowest(input.dtype, -1))
+    given = filled(input, mask, lowest(input.dtype, -1))
     return given.argmax(dim, keepdim).to(input.dtype if dtype is None else dtype)
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def argmin(
     input: Tensor,
     dim: int | None = None,
@@ -293,7 +227,7 @@ def argmin(
         >>> flambeau.masked.argmin(x, 1, mask=m)
         tensor([0., 0.])
     """
-    given = _filled(input, mask, _lowest(input.dtype, 1))
+    given = filled(input, mask, lowest(input.dtype, 1))
     return given.argmin(dim, keepdim).to(input.dtype if dtype is None else dtype)
 
 
@@ -305,7 +239,7 @@ def _count(input: Tensor, dims: tuple[int, ...], mask: Tensor | None, to: dtype)
     if mask is None:
         count = math.prod(input.shape[d] for d in dims)
         return _F.scalar_tensor(count, dtype=to, device=input.device)
-    counted = _mask_of(input, mask).to(to)
+    counted = mask_of(input, mask).to(to)
     return counted.sum(dims, True, dtype=to) if dims else counted
 
 
@@ -314,7 +248,7 @@ def _squeezed(result: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def mean(
     input: Tensor,
     dim: Dims = None,
@@ -335,14 +269,14 @@ def mean(
         >>> flambeau.masked.mean(x, 1, mask=m)
         tensor([1.5000, 3.0000])
     """
-    to = _inexact_dtype("mean", input, dtype)
-    dims = _dims(input, dim)
+    to = inexact_dtype("mean", input, dtype)
+    dims = dims_of(input, dim)
     total = sum(input, dims or None, keepdim=True, dtype=to, mask=mask)
     return _squeezed(total / _count(input, dims, mask, to), dims, keepdim)
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def median(
     input: Tensor,
     dim: int | None = -1,
@@ -371,14 +305,14 @@ def median(
     if line:
         given = given.reshape(1)
     if not given.is_floating_point():
-        if mask is not None and not bool(_mask_of(given, mask).any(-1 if dim is None else dim).all()):
+        if mask is not None and not bool(mask_of(given, mask).any(-1 if dim is None else dim).all()):
             raise ValueError(
                 "masked.median: expected rows with at least one element for integer dtypes, got a fully "
                 f"masked row of {input.dtype}"
             )
-        wide = _filled(given.to(_C.float64), mask, float("nan"))
+        wide = filled(given.to(_C.float64), mask, float("nan"))
     else:
-        wide = _filled(given, mask, float("nan"))
+        wide = filled(given, mask, float("nan"))
     result = wide.nanmedian(-1 if dim is None else dim, keepdim)[0].to(given.dtype)
     return result.reshape(()) if line else result
 
@@ -397,9 +331,9 @@ def _deviation(
     less = 1.0 if correction is None else correction
     if unbiased is not None:
         less = 1.0 if unbiased else 0.0
-    to = dtype or (input.dtype if _is_inexact(input) else _C.float32)
-    dims = _dims(input, dim)
-    given = _filled(input.to(to), mask, 0)  # NaN behind the mask would reach the gradient
+    to = dtype or (input.dtype if is_inexact(input) else _C.float32)
+    dims = dims_of(input, dim)
+    given = filled(input.to(to), mask, 0)  # NaN behind the mask would reach the gradient
     count = _count(input, dims, mask, to)
     center = sum(given, dims or None, keepdim=True, dtype=to, mask=mask) / count
     apart = given - center
@@ -413,7 +347,7 @@ def _deviation(
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def var(
     input: Tensor,
     dim: Dims = None,
@@ -447,7 +381,7 @@ def var(
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def std(
     input: Tensor,
     dim: Dims = None,
@@ -481,7 +415,7 @@ def std(
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def norm(
     input: Tensor,
     ord: float = 2.0,
@@ -505,16 +439,16 @@ def norm(
     """
     from flambeau.linalg import vector_norm
 
-    given = _filled(input, mask, float("inf") if ord == float("-inf") else 0)
-    to = input.dtype if dtype is None and _is_inexact(input) else dtype
-    return vector_norm(given, ord, _dims(input, dim), keepdim, dtype=to)
+    given = filled(input, mask, float("inf") if ord == float("-inf") else 0)
+    to = input.dtype if dtype is None and is_inexact(input) else dtype
+    return vector_norm(given, ord, dims_of(input, dim), keepdim, dtype=to)
 
 
 # --- exponentials ----------------------------------------------------------------------------------
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def logsumexp(
     input: Tensor,
     dim: Dims = None,
@@ -534,9 +468,9 @@ def logsumexp(
         tensor([2.3133, 3.0000])
     """
     to = input.dtype if dtype is None else dtype
-    given = input if _is_inexact(input) else input.to(_C.get_default_dtype())
-    given = _filled(given, mask, float("-inf"))
-    dims = _dims(input, dim)
+    given = input if is_inexact(input) else input.to(_C.get_default_dtype())
+    given = filled(given, mask, float("-inf"))
+    dims = dims_of(input, dim)
     return (given.logsumexp(dims, keepdim) if dims else given).to(to)
 
 
@@ -565,8 +499,8 @@ def logaddexp(
         tensor([0.6931, 1.0000])
     """
     to = input.dtype if dtype is None else dtype
-    a = _filled(input.to(to), input_mask, float("-inf"))
-    b = _filled(other.to(to), other_mask, float("-inf"))
+    a = filled(input.to(to), input_mask, float("-inf"))
+    b = filled(other.to(to), other_mask, float("-inf"))
     return _F.logaddexp(a, b)
 
 
@@ -579,11 +513,11 @@ def _normalised(
     fill: float,
 ) -> Tensor:
     to = input.dtype if dtype is None else dtype
-    return function(_filled(input.to(to), mask, fill), dim, dtype=to)
+    return function(filled(input.to(to), mask, fill), dim, dtype=to)
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return softmax over the unmasked elements; 0 at the masked ones.
 
@@ -600,7 +534,7 @@ def softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return the logarithm of softmax over the unmasked elements; -inf at the masked ones.
 
@@ -617,7 +551,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Te
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """Return softmax of the negated unmasked elements; 0 at the masked ones.
 
@@ -636,7 +570,7 @@ def softmin(input: Tensor, dim: int, *, dtype: dtype | None = None, mask: Tensor
 
 
 @takes_masked
-@described_by(_arguments)
+@described_by(shared_arguments)
 def normalize(
     input: Tensor,
     ord: float,
@@ -661,5 +595,5 @@ def normalize(
                 [1.0000, 0.0000]])
     """
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
-    given = _filled(input if dtype is None else input.to(dtype), mask, 0)
+    given = filled(input if dtype is None else input.to(dtype), mask, 0)
     return given / length.clamp_min(eps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import types
 from bisect import bisect_right
 from collections import Counter
@@ -11,9 +10,11 @@ from typing import Any
 
 from flambeau._loading.lazy import attributes
 from flambeau.optim._arguments import described
+from flambeau.optim._combined import ChainedScheduler, SequentialLR
+from flambeau.optim._cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from flambeau.optim._cycle import CyclicLR, OneCycleLR
 from flambeau.optim._plateau import ReduceLROnPlateau
-from flambeau.optim._schedule import LRScheduler, MultipliedLR, set_group_value
+from flambeau.optim._schedule import LRScheduler, MultipliedLR
 from flambeau.optim.optimizer import Optimizer
 
 Function = Callable[[int], float]
@@ -375,287 +376,13 @@ class PolynomialLR(MultipliedLR):
         return float(left**self.power)
 
 
-@described
-class CosineAnnealingLR(LRScheduler):
-    """Lowers the rate along half a cosine, from its initial value to `eta_min`.
-
-    Formula:
-        lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2
-
-    Args:
-        {optimizer}
-        T_max: the number of epochs of half a period. The rate rises again after it.
-        eta_min: the lowest rate.
-        {last_epoch}
-    See also: `CosineAnnealingWarmRestarts`
-    Source: Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", eq. 5, without
-        restarts.
-
-    Example:
-        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
-        >>> scheduler = flambeau.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
-        >>> for _ in range(2):
-        ...     optimizer.step()
-        ...     scheduler.step()
-        >>> [round(lr, 6) for lr in scheduler.get_last_lr()]
-        [0.5]
-    """
-
-    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        self.T_max = T_max
-        self.eta_min = eta_min
-        super().__init__(optimizer, last_epoch)
-
-    def _share(self, epoch: int) -> float:
-        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
-
-    def get_lr(self) -> list[Any]:
-        """Return the rate of each group, from the one before."""
-        epoch, rates = self.last_epoch, self._rates()
-        if self._is_initial:
-            return rates
-        if self._step_count == 1 and epoch > 0:
-            return self._get_closed_form_lr()
-        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # at the bottom there is nothing to scale
-            rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [
-                rate + (base - self.eta_min) * rise for rate, base in zip(rates, self.base_lrs, strict=True)
-            ]
-        factor = self._share(epoch) / self._share(epoch - 1)
-        return [factor * (rate - self.eta_min) + self.eta_min for rate in rates]
-
-    def _get_closed_form_lr(self) -> list[Any]:
-        share = self._share(self.last_epoch)
-        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
-
-
-@described
-class CosineAnnealingWarmRestarts(LRScheduler):
-    """Lowers the rate along half a cosine, then restarts it at the initial rate, in periods that may grow.
-
-    Formula:
-        lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2, T_i = T_0 * T_mult^i
-
-    Args:
-        {optimizer}
-        T_0: the number of epochs of the first period, above 0.
-        T_mult: the factor of the length of each period to the one before, 1 or more.
-        eta_min: the lowest rate.
-        {last_epoch}
-    Raises: ValueError for an argument that is not a number or out of its range.
-    See also: `CosineAnnealingLR`
-    Source: Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", eq. 5.
-
-    Example:
-        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
-        >>> scheduler = flambeau.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
-        >>> rates = []
-        >>> for _ in range(4):
-        ...     rates += scheduler.get_last_lr()
-        ...     optimizer.step()
-        ...     scheduler.step()
-        >>> [round(lr, 6) for lr in rates]
-        [1.0, 0.5, 1.0, 0.5]
-    """
-
-    def __init__(
-        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
-    ) -> None:
-        for name, value in (("T_0", T_0), ("T_mult", T_mult)):
-            if value < 1 or not isinstance(value, int):
-                what = "positive integer" if name == "T_0" else "integer >= 1"
-                raise ValueError(f"CosineAnnealingWarmRestarts: Expected {what} {name}, but got {value}")
-        if not isinstance(eta_min, float | int):
-            raise ValueError(f"CosineAnnealingWarmRestarts: expected a number as eta_min, got {eta_min!r}")
-        self.T_0 = self.T_i = T_0
-        self.T_mult = T_mult
-        self.eta_min = eta_min
-        self.T_cur: float = last_epoch
-        super().__init__(optimizer, last_epoch)
-
-    def get_lr(self) -> list[Any]:
-        """Return the rate of each group at the current place of the cycle."""
-        share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
-        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
-
-    def step(self, epoch: float | None = None) -> None:
-        """Go to the next epoch, or to the given one, which may be a fraction."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
-        if epoch is None:
-            epoch = self.last_epoch + 1
-            self.T_cur += 1
-            if self.T_cur >= self.T_i:
-                self.T_cur %= self.T_i
-                self.T_i *= self.T_mult
-        elif epoch < 0:
-            raise ValueError(f"CosineAnnealingWarmRestarts: expected epoch >= 0, got {epoch}")
-        elif epoch < self.T_0:
-            self.T_i, self.T_cur = self.T_0, epoch
-        elif self.T_mult == 1:
-            self.T_cur = epoch % self.T_0
-        else:
-            n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult**n
-        self.last_epoch = math.floor(epoch)
-        self._apply(self.get_lr())
-
-
-@described
-class SequentialLR(LRScheduler):
-    """Runs several schedulers of one optimizer one after the other; each starts at its milestone.
-
-    Args:
-        optimizer: the optimizer of all schedulers.
-        schedulers: the schedulers, in order.
-        milestones: the epochs at which the second and later schedulers start, one fewer than schedulers.
-        {last_epoch}
-    Raises: ValueError for a wrong number of milestones, or for schedulers of another optimizer.
-
-    Example:
-        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
-        >>> warm = flambeau.optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
-        >>> decay = flambeau.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-        >>> scheduler = flambeau.optim.lr_scheduler.SequentialLR(optimizer, [warm, decay], milestones=[2])
-        >>> rates = []
-        >>> for _ in range(4):
-        ...     rates += scheduler.get_last_lr()
-        ...     optimizer.step()
-        ...     scheduler.step()
-        >>> rates
-        [0.1, 0.1, 1.0, 0.5]
-    """
-
-    def __init__(
-        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
-    ) -> None:
-        _check_one_optimizer(type(self).__name__, optimizer, schedulers)
-        if len(milestones) != len(schedulers) - 1:
-            raise ValueError(
-                f"SequentialLR: expected one scheduler more than milestones, got {len(schedulers)} "
-                f"and {len(milestones)}"
-            )
-        self._schedulers = schedulers
-        self._milestones = milestones
-        self.last_epoch = last_epoch + 1
-        self.optimizer = optimizer
-        for group in optimizer.param_groups:  # schedulers took their first step when they were made
-            set_group_value(group, "lr", group["initial_lr"])
-        self.recursive_undo()
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
-
-    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Take back the first step of the schedulers inside `sched`, by default this one."""
-        inside = getattr(self if sched is None else sched, "_schedulers", None)
-        if inside is not None:
-            for scheduler in inside:
-                self.recursive_undo(scheduler)
-        elif sched is not None:
-            sched.last_epoch -= 1
-
-    def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch."""
-        self.last_epoch += 1
-        place = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[place]
-        if place > 0 and self._milestones[place - 1] == self.last_epoch:
-            scheduler._go_to(0)
-        else:
-            scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
-
-    def _go_to(self, epoch: int) -> None:
-        self.step(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of all schedulers."""
-        return _nested_state(self)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        _load_nested(self, state_dict)
-
-
-class ChainedScheduler(LRScheduler):
-    """Steps several schedulers of one optimizer together; each changes the rate that its predecessor sets.
-
-    Args:
-        schedulers: the schedulers, one or more.
-        optimizer: their optimizer. None means the optimizer of the first scheduler.
-    Raises: ValueError without schedulers, or for schedulers of another optimizer.
-
-    Example:
-        >>> optimizer = flambeau.optim.SGD([flambeau.ones(1)], lr=1.0)
-        >>> halve = flambeau.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-        >>> drop = flambeau.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.1)
-        >>> scheduler = flambeau.optim.lr_scheduler.ChainedScheduler([halve, drop])
-        >>> for _ in range(2):
-        ...     optimizer.step()
-        ...     scheduler.step()
-        >>> scheduler.get_last_lr()
-        [0.025]
-    """
-
-    def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
-        self._schedulers = list(schedulers)
-        if not self._schedulers:
-            raise ValueError(f"{type(self).__name__}: expected one scheduler or more, got none")
-        self.optimizer = self._schedulers[0].optimizer if optimizer is None else optimizer
-        _check_one_optimizer(type(self).__name__, self.optimizer, self._schedulers)
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
-
-    def step(self, epoch: int | None = None) -> None:
-        """Step every scheduler."""
-        for scheduler in self._schedulers:
-            scheduler.step()
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of all schedulers."""
-        return _nested_state(self)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
-        _load_nested(self, state_dict)
-
-
-def _check_one_optimizer(name: str, optimizer: Optimizer, schedulers: list[LRScheduler]) -> None:
-    if not schedulers:
-        raise ValueError(f"{name}: expected one scheduler or more, got none")
-    for place, scheduler in enumerate(schedulers):
-        if not hasattr(scheduler, "optimizer"):
-            raise TypeError(
-                f"{name}: expected an optimizer in scheduler {place}, got {type(scheduler).__name__} "
-                "without one"
-            )
-        if isinstance(scheduler, ReduceLROnPlateau):
-            raise ValueError(
-                f"{name}: expected schedulers without a metric, got ReduceLROnPlateau, which needs one"
-            )
-        if scheduler.optimizer is not optimizer:
-            raise ValueError(
-                f"{name}: expected schedulers of one optimizer, got {type(scheduler).__name__} of "
-                f"another at place {place}"
-            )
-
-
-def _nested_state(scheduler: Any) -> dict[str, Any]:
-    state = {k: v for k, v in vars(scheduler).items() if k not in ("optimizer", "_schedulers")}
-    return {**state, "_schedulers": [inner.state_dict() for inner in scheduler._schedulers]}
-
-
-def _load_nested(scheduler: Any, state_dict: dict[str, Any]) -> None:
-    vars(scheduler).update({k: v for k, v in state_dict.items() if k != "_schedulers"})
-    for inner, state in zip(scheduler._schedulers, state_dict["_schedulers"], strict=True):
-        inner.load_state_dict(state)
-
-
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
     "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
     "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+for _name in __all__:
+    globals()[_name].__module__ = __name__  # also of the classes that private modules define
 
 __getattr__, __dir__ = attributes(__name__)
