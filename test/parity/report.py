@@ -95,7 +95,7 @@ def print_details(table: dict[str, Any]) -> None:
 
 INTRODUCTION = """# Parity with PyTorch
 
-`make parity` runs every entry of PyTorch 2.13's operator database (`op_db`) against flambeau. It tests
+The command `make parity` runs every entry of PyTorch 2.13's operator database (`op_db`) against flambeau. It tests
 up to 12 samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 that the
 entry lists, derivatives in float64 and complex128 along random directions, vmap in float32, over
 each tensor and over all tensors, and functionalize in float32. The same rules apply to every entry.
@@ -114,7 +114,7 @@ refuse a call that mixes meta tensors with others, or a tensor for `out=` whose 
 may raise TypeError instead of AttributeError for a value of another type. The test runs a quarter of the
 calls, drawn with a seed (`FLAMBEAU_WRONG_CALLS=1`: all), and `make parity` names those that differ.
 
-`python -m parity --page` writes this page; `test/parity/causes.json` contains the causes.
+The command `python -m parity --page` writes this page; `test/parity/causes.json` contains the causes.
 
 | | agree | of | |
 |---|---|---|---|"""
