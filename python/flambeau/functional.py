@@ -52,11 +52,11 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     for row in rows:
         for place, size in enumerate(row, start=len(result) - len(row)):
             if size < 0:
-                raise RuntimeError(f"broadcast_shapes: negative dimension {size}")
+                raise RuntimeError(f"broadcast_shapes: expected sizes of 0 or more, got {size}")
             if size != 1 and result[place] not in (1, size):
                 raise RuntimeError(
-                    f"broadcast_shapes: sizes {size} and {result[place]} "
-                    f"do not broadcast at dimension {place - len(result)}"
+                    "broadcast_shapes: expected equal sizes or 1 at dimension "
+                    f"{place - len(result)}, got {size} and {result[place]}"
                 )
             result[place] = result[place] if size == 1 else size
     return Size(result)

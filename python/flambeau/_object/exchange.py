@@ -102,7 +102,7 @@ class ExchangeMethods:
 def _copied_to(tensor: Tensor, dl_device: Any) -> Tensor:
     kind, index = dl_device or (_HOST, 0)
     if kind not in (_HOST, _CUDA):
-        raise BufferError(f"__dlpack__: no device of DLPack's type {kind} here")
+        raise BufferError(f"__dlpack__: expected DLPack's device type {_HOST} or {_CUDA}, got {kind}")
     return tensor.to("cpu" if kind == _HOST else f"cuda:{index}", copy=True)
 
 
@@ -136,7 +136,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     if not hasattr(ext_tensor, "__dlpack__"):
         if device is not None or copy is not None:
-            raise AssertionError("from_dlpack: device and copy are for objects with __dlpack__, not capsules")
+            raise AssertionError(
+                "from_dlpack: expected an object with __dlpack__ where device or copy is given, got "
+                f"{type(ext_tensor).__name__}"
+            )
         return _C._from_dlpack_capsule(ext_tensor)
     options: dict[str, Any] = {"max_version": (1, 0)}
     target = None if device is None else _C.device(device)

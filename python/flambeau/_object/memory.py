@@ -136,7 +136,7 @@ class MemoryMethods:
         """
         order = sorted(range(self.dim()), key=lambda d: (-self.stride(d), d))
         if ambiguity_check and len({self.stride(d) for d in order}) < len(order):
-            raise RuntimeError("dim_order: the strides allow several orders")
+            raise RuntimeError(f"dim_order: expected strides that allow one order, got {self.stride()}")
         return tuple(order)
 
     def fill_diagonal_(self: Any, fill_value: float, wrap: bool = False) -> Tensor:

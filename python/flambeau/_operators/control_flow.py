@@ -169,7 +169,7 @@ def scan(
     (tensor(7.), tensor([ 1.,  4., 12.]))
     """
     if not callable(combine_fn):
-        raise RuntimeError(f"scan: Combine_fn must be a callable, but got {combine_fn!r}")
+        raise RuntimeError(f"scan: Combine_fn must be a callable: expected a function, got {combine_fn!r}")
     if not tree_flatten(init)[0]:
         raise RuntimeError("scan: expected at least one tensor as init, got none")
     leaves, structure = tree_flatten(xs)
@@ -233,12 +233,17 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
         raise RuntimeError(f"map: expected a function, got {type(f).__name__}")
     leaves, structure = tree_flatten(xs)
     if not leaves or not all(isinstance(x, Tensor) for x in leaves):
-        raise RuntimeError(f"map: Mapped xs can only consist of tensors. Got xs {leaves}.")
+        raise RuntimeError(f"map: Mapped xs can only consist of tensors: expected tensors, got {leaves}")
     shapes = [tuple(x.shape) for x in leaves]
     if any(not shape or shape[0] != shapes[0][0] for shape in shapes):
-        raise RuntimeError(f"map: Leading dimensions of mapped xs must be consistent. Got shapes {shapes}.")
+        raise RuntimeError(
+            "map: Leading dimensions of mapped xs must be consistent: expected equal ones, got shapes "
+            f"{shapes}"
+        )
     if shapes[0][0] == 0:
-        raise RuntimeError("map: Leading dimensions of mapped xs cannot be 0.")
+        raise RuntimeError(
+            "map: Leading dimensions of mapped xs cannot be 0: expected at least one slice, got none"
+        )
     shapes_of_rows: list[Any] = []
 
     def step(*flat: Any) -> list[Any]:

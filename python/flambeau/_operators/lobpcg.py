@@ -65,7 +65,7 @@ def lobpcg(
     count = k if k is not None else X.shape[-1] if X is not None else 1
     width = max(count, n if n is not None else X.shape[-1] if X is not None else count)
     if size < 3 * width:
-        raise ValueError(f"lobpcg: {width} eigenpairs need a matrix of {3 * width} rows or more, got {size}")
+        raise ValueError(f"lobpcg: expected {3 * width} rows or more for {width} eigenpairs, got {size}")
     top = largest is None or largest
     if A.requires_grad or (B is not None and B.requires_grad):
         return _dense(A, B, count, top)

@@ -64,7 +64,7 @@ def _shown(result: Tensor, return_complex: bool | None) -> Tensor:
 
 def _has_onesided(onesided: bool | None, complex_output: bool) -> bool:
     if onesided and complex_output:
-        raise RuntimeError("stft: onesided=True is for real signals and windows")
+        raise RuntimeError("stft: expected a real signal and window with onesided=True, got complex numbers")
     return not complex_output if onesided is None else onesided
 
 
@@ -116,7 +116,7 @@ def stft(
     require_type("stft", bool, normalized=normalized, onesided=onesided, return_complex=return_complex)
     if center:
         if align_to_window is not None:
-            raise RuntimeError("stft: align_to_window is for center=False")
+            raise RuntimeError(f"stft: expected center=False with align_to_window, got center={center}")
         input = _padded(input, n_fft, pad_mode)
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
@@ -124,7 +124,7 @@ def stft(
         warnings.warn("no window was given: all samples of a frame weigh the same", stacklevel=2)
     complex_output = input.is_complex() or (window is not None and window.is_complex())
     if return_complex is None and not complex_output:
-        raise RuntimeError("stft: a real signal needs return_complex=True")
+        raise RuntimeError("stft: expected return_complex=True or False for a real signal, got None")
     _check(input.is_floating_point() or input.is_complex(), "stft", "expected a floating or complex tensor")
     _check(input.dim() in (1, 2), "stft", "expected 1 or 2 dimensions")
     signal = input.unsqueeze(0) if input.dim() == 1 else input
@@ -219,9 +219,9 @@ def _inverse_onesided(
     )
     _check(have == want, "istft", f"expected {text} frequencies, got {have}")
     if return_complex and onesided:
-        raise RuntimeError("istft: onesided=True is for real signals and windows")
+        raise RuntimeError("istft: expected onesided=False with return_complex=True, got True")
     if not return_complex and window is not None and window.is_complex():
-        raise RuntimeError("istft: return_complex=False is for real windows")
+        raise RuntimeError(f"istft: expected a real window with return_complex=False, got {window.dtype}")
     return onesided
 
 

@@ -90,7 +90,7 @@ class autocast:
     ) -> None:
         self.device = _named(device_type)
         if not is_autocast_available(self.device):
-            raise RuntimeError(f"autocast: the device type '{device_type}' has none, only cpu and cuda")
+            raise RuntimeError(f"autocast: expected the device type 'cpu' or 'cuda', got {device_type!r}")
         self.fast_dtype = _C.get_autocast_dtype(self.device) if dtype is None else dtype
         self._cache_enabled = _C.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._enabled = bool(enabled) and _is_possible(self.device, self.fast_dtype)

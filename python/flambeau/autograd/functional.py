@@ -218,6 +218,26 @@ def _slopes(output: Tensor, xs: tuple[Tensor, ...], strict: bool) -> tuple[Tenso
     return slopes
 
 
+def _hessian_product(
+    name: str,
+    func: _Function,
+    inputs: Any,
+    v: Any,
+    create_graph: bool,
+    strict: bool,
+    multiplied: Callable[[tuple[Tensor, ...], tuple[Tensor, ...], Any], tuple[Tensor, ...]],
+) -> tuple[Any, Any]:
+    """Return the value of a scalar function, and what `multiplied` makes of slopes, inputs and vectors."""
+    with flambeau.enable_grad():
+        is_tuple, given = _as_tuple(inputs, "inputs", name)
+        vectors = _vectors(v, given, is_tuple, name, _OF_INPUT)
+        xs = _prepared(given, create_graph)
+        output = _scalar_output(func, xs, name)
+        products = multiplied(_slopes(output, xs, strict), xs, vectors)
+        _check_products(products, strict, create_graph, "hessian")
+    return _finished(output, create_graph), _finished(_same_structure(is_tuple, products), create_graph)
+
+
 def vhp(
     func: _Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -238,15 +258,11 @@ def vhp(
         >>> flambeau.autograd.functional.vhp(lambda x: (x**3).sum(), x, flambeau.ones(2))
         (tensor(9.), tensor([ 6., 12.]))
     """
-    with flambeau.enable_grad():
-        is_tuple, given = _as_tuple(inputs, "inputs", "vhp")
-        vectors = _vectors(v, given, is_tuple, "vhp", _OF_INPUT)
-        xs = _prepared(given, create_graph)
-        output = _scalar_output(func, xs, "vhp")
-        slopes = _slopes(output, xs, strict)
-        products = _grad(slopes, xs, vectors, create_graph, strict, _JACOBIAN)
-        _check_products(products, strict, create_graph, "hessian")
-    return _finished(output, create_graph), _finished(_same_structure(is_tuple, products), create_graph)
+
+    def multiplied(slopes: tuple[Tensor, ...], xs: tuple[Tensor, ...], vectors: Any) -> tuple[Tensor, ...]:
+        return _grad(slopes, xs, vectors, create_graph, strict, _JACOBIAN)
+
+    return _hessian_product("vhp", func, inputs, v, create_graph, strict, multiplied)
 
 
 def hvp(
@@ -272,17 +288,13 @@ def hvp(
         >>> flambeau.autograd.functional.hvp(lambda x: (x**3).sum(), x, flambeau.ones(2))
         (tensor(9.), tensor([ 6., 12.]))
     """
-    with flambeau.enable_grad():
-        is_tuple, given = _as_tuple(inputs, "inputs", "hvp")
-        vectors = _vectors(v, given, is_tuple, "hvp", _OF_INPUT)
-        xs = _prepared(given, create_graph)
-        output = _scalar_output(func, xs, "hvp")
-        slopes = _slopes(output, xs, strict)
+
+    def multiplied(slopes: tuple[Tensor, ...], xs: tuple[Tensor, ...], vectors: Any) -> tuple[Tensor, ...]:
         weights = tuple(flambeau.zeros_like(g.detach()).requires_grad_() for g in slopes)
         through = _grad(slopes, xs, weights, True, strict, _JACOBIAN)
-        products = _grad(through, weights, vectors, create_graph)
-        _check_products(products, strict, create_graph, "hessian")
-    return _finished(output, create_graph), _finished(_same_structure(is_tuple, products), create_graph)
+        return _grad(through, weights, vectors, create_graph)
+
+    return _hessian_product("hvp", func, inputs, v, create_graph, strict, multiplied)
 
 
 def jacobian(
@@ -334,11 +346,13 @@ def _check_options(create_graph: bool, strict: bool, vectorize: bool, strategy: 
         )
     if strategy == "forward-mode":
         if create_graph:
-            raise NotImplementedError("jacobian: strategy='forward-mode' excludes create_graph=True")
+            raise NotImplementedError(
+                "jacobian: expected create_graph=False with strategy='forward-mode', got True"
+            )
         if strict:
-            raise RuntimeError("jacobian: strategy='forward-mode' excludes strict=True")
+            raise RuntimeError("jacobian: expected strict=False with strategy='forward-mode', got True")
     if strict and vectorize:
-        raise RuntimeError("jacobian: strict=True excludes vectorize=True")
+        raise RuntimeError("jacobian: expected strict or vectorize, got both")
 
 
 def _rows(

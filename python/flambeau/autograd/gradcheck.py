@@ -281,9 +281,11 @@ def _check_options(backward: bool, forward: bool, batched: bool, batched_forward
     if not (backward or forward):
         raise AssertionError("gradcheck: expected check_forward_ad or check_backward_ad, got neither")
     if batched and not backward:
-        raise AssertionError("gradcheck: check_batched_grad needs check_backward_ad")
+        raise AssertionError("gradcheck: expected check_backward_ad=True with check_batched_grad, got False")
     if batched_forward and not forward:
-        raise AssertionError("gradcheck: check_batched_forward_grad needs check_forward_ad")
+        raise AssertionError(
+            "gradcheck: expected check_forward_ad=True with check_batched_forward_grad, got False"
+        )
 
 
 def gradcheck(
@@ -396,7 +398,7 @@ def gradgradcheck(
         raise AssertionError("gradgradcheck: expected check_fwd_over_rev or check_rev_over_rev, got neither")
     for name, wanted in {"check_undefined_grad": check_undefined_grad, **options}.items():
         if wanted and not check_rev_over_rev and name in ("check_undefined_grad", "check_batched_grad"):
-            raise AssertionError(f"gradgradcheck: {name} needs check_rev_over_rev")
+            raise AssertionError(f"gradgradcheck: expected check_rev_over_rev=True with {name}, got False")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if grad_outputs is None:
         outputs, _ = differentiable_positions(func(*arguments))

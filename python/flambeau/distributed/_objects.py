@@ -207,7 +207,7 @@ def scatter_object_list(
     if found is None:
         return
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise ValueError(f"{name}: expected a list of size at least 1, got another")
+        raise ValueError(f"{name}: expected a list of size at least 1, got {scatter_object_output_list!r}")
     root = _checks.root(name, found, 0 if src is None and group_src is None else src, group_src, "src")
     data: list[Tensor] = []
     sizes = flambeau.zeros(found.size(), dtype=flambeau.int64)

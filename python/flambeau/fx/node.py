@@ -321,7 +321,10 @@ class Node:
         """
         if propagate_meta:
             if replace_with.meta:
-                raise AssertionError("replace_all_uses_with: propagate_meta needs a node without meta")
+                raise AssertionError(
+                    f"replace_all_uses_with: expected {replace_with} without meta, got "
+                    f"{list(replace_with.meta)}"
+                )
             replace_with.meta.update(self.meta)
         changed = [user for user in self.users if delete_user_cb is None or delete_user_cb(user)]
         for user in changed:
@@ -374,7 +377,10 @@ class Node:
         if self.op == "call_module":
             owner = self.graph.owning_module
             if owner is None:
-                raise AssertionError("is_impure: a call of a module needs graph.owning_module")
+                raise AssertionError(
+                    f"is_impure: expected a graph with an owning_module for the call of {self.target}, "
+                    "got None"
+                )
             module = owner.get_submodule(self.target)
             return bool(getattr(module, "_is_impure", False))
         return False

@@ -172,7 +172,9 @@ class RecordingTracer(Tracer):
 
     def create_arg(self, a: Any) -> Any:
         if type(a) is _Method:
-            raise NotImplementedError("jit.trace: a method of a traced value cannot be passed on")
+            raise NotImplementedError(
+                "jit.trace: expected values as arguments, got a method of a traced value"
+            )
         arg = a.node if type(a) is ValueProxy else super().create_arg(a)
         if isinstance(arg, Node) and arg not in self.values and arg.op == "get_attr":
             with self._plain():

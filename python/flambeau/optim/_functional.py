@@ -145,14 +145,17 @@ def _check_steps(name: str, steps: list[Any]) -> None:
     others = {type(step).__name__ for step in steps if not isinstance(step, Tensor)}
     if others:
         raise RuntimeError(
-            f"{name}: `state_steps` argument must contain a list of singleton tensors, got {sorted(others)}"
+            f"{name}: `state_steps` argument must contain a list of singleton tensors: expected tensors, got "
+            f"{sorted(others)}"
         )
 
 
 def _is_skipped(name: str, grads: list[Tensor], values: dict[str, Any]) -> bool:
     scale, found = values.get("grad_scale"), values.get("found_inf")
     if (scale is not None or found is not None) and not values["fused"]:
-        raise AssertionError(f"{name}: grad_scale and found_inf need fused=True")
+        raise AssertionError(
+            f"{name}: expected fused=True with grad_scale or found_inf, got {values['fused']}"
+        )
     return is_skipped(grads, scale, found)
 
 

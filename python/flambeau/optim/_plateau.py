@@ -117,7 +117,8 @@ class ReduceLROnPlateau(LRScheduler):
         missing = len(self.optimizer.param_groups) - len(self.min_lrs)
         if missing > 0 and self.default_min_lr is None:
             raise RuntimeError(
-                "ReduceLROnPlateau: groups were added, but min_lr names one rate for each of fewer"
+                "ReduceLROnPlateau: expected a min_lr for each of "
+                f"{len(self.optimizer.param_groups)} groups, got {len(self.min_lrs)}"
             )
         if self.default_min_lr is not None:
             self.min_lrs += [self.default_min_lr] * missing

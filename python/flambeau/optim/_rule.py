@@ -94,7 +94,9 @@ def check_hyperparameters(who: str, given: Group) -> None:
             )
     if given.get("fused"):
         if given.get("differentiable"):
-            raise RuntimeError(f"{who}: `fused` does not support `differentiable`; pass one of them")
+            raise RuntimeError(
+                f"{who}: `fused` does not support `differentiable`: expected one of them, got both"
+            )
         if given.get("foreach"):
             raise RuntimeError(f"{who}: expected `fused` or `foreach`, got both")
 

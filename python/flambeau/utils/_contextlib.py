@@ -49,7 +49,10 @@ def context_decorator(ctx: Any, func: Any) -> Any:
         func: what to decorate.
     """
     if callable(ctx) and hasattr(ctx, "__enter__"):
-        raise AssertionError(f"context_decorator: {ctx} is both a context manager and what makes one")
+        raise AssertionError(
+            "context_decorator: expected a context manager or a function that makes one, got an object that "
+            f"is both: {ctx}"
+        )
     factory = ctx if callable(ctx) else lambda: ctx
     if inspect.isclass(func):
         raise RuntimeError(f"{func.__name__}: Cannot decorate classes; decorate their methods instead")

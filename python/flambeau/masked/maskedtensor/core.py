@@ -81,7 +81,9 @@ def _prepared(data: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     data, mask = data.coalesce(), mask.coalesce()
     kept = mask.values()
     if kept.dim() != 1:
-        raise ValueError("masked_tensor: expected sparse data without dense dimensions, got some")
+        raise ValueError(
+            f"masked_tensor: expected sparse data without dense dimensions, got {kept.dim() - 1} of them"
+        )
     if not kept.all():
         places = mask.indices()[:, kept]
         mask = sparse(places, kept[kept], mask.shape)

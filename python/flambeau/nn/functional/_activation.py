@@ -221,7 +221,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     Raises: RuntimeError for a tensor without dimensions.
     """
     if input.dim() == 0:
-        raise RuntimeError("glu: a scalar has no two halves")
+        raise RuntimeError("glu: expected at least one dimension, got a tensor without")
     return _nn.glu(input, dim)
 
 

@@ -106,7 +106,10 @@ def _checked_attn_mask(
     """Return the mask with a leading dimension for batch and heads."""
     if attn_mask is None:
         if is_causal:
-            raise RuntimeError("multi_head_attention_forward: is_causal is a hint about attn_mask, got none")
+            raise RuntimeError(
+                "multi_head_attention_forward: is_causal is a hint about attn_mask: expected attn_mask with "
+                "is_causal=True, got None"
+            )
         return None
     wanted = {2: shape[1:], 3: shape}.get(attn_mask.dim())
     if tuple(attn_mask.shape) != wanted:
@@ -215,12 +218,18 @@ def _with_bias(
     """Append the learned key and value."""
     if bias_k is None or bias_v is None:
         if bias_k is not bias_v:
-            raise AssertionError("multi_head_attention_forward: bias_k and bias_v must be given together")
+            raise AssertionError(
+                "multi_head_attention_forward: expected bias_k and bias_v or neither, got one of them"
+            )
         return k, v
     if static_k is not None:
-        raise AssertionError("multi_head_attention_forward: a static key takes no bias")
+        raise AssertionError(
+            "multi_head_attention_forward: expected None as bias_k for a static key, got a Tensor"
+        )
     if static_v is not None:
-        raise AssertionError("multi_head_attention_forward: a static value takes no bias")
+        raise AssertionError(
+            "multi_head_attention_forward: expected None as bias_v for a static value, got a Tensor"
+        )
     masks.add_key()
     batch = k.shape[1]
     return flambeau.cat([k, bias_k.repeat(1, batch, 1)]), flambeau.cat([v, bias_v.repeat(1, batch, 1)])

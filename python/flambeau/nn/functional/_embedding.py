@@ -45,7 +45,10 @@ def embedding(
     if padding_idx is None:
         padding_idx = -1
     elif padding_idx >= weight.size(0) or padding_idx < -weight.size(0):
-        raise AssertionError("embedding: Padding_idx must be within num_embeddings")
+        raise AssertionError(
+            f"embedding: Padding_idx must be within num_embeddings: expected a row of {weight.size(0)}, got "
+            f"{padding_idx}"
+        )
     elif padding_idx < 0:
         padding_idx += weight.size(0)
     if max_norm is not None:
@@ -94,7 +97,7 @@ def _scales(per_sample_weights: Tensor | None, input: Tensor, mode: str) -> Tens
             f"{tuple(per_sample_weights.shape)}"
         )
     if mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode='sum', got {mode!r}")
+        raise NotImplementedError(f"embedding_bag: expected mode='sum' with per_sample_weights, got {mode!r}")
     return per_sample_weights.reshape(-1)
 
 

@@ -32,10 +32,12 @@ def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | Non
         raise RuntimeError(f"grouped_mm: expected operands of one dtype, got {mat_a.dtype} and {mat_b.dtype}")
     flat = mat_a.dim() == 2 or mat_b.dim() == 2
     if flat != (offs is not None):
-        raise RuntimeError("grouped_mm: offs goes with a 2d matrix, and with no other")
+        what = "offs for a matrix of 2 dimensions" if flat else "None as offs for operands of 3 dimensions"
+        raise RuntimeError(f"grouped_mm: expected {what}, got {'None' if flat else 'a Tensor'}")
     if offs is not None and (offs.dim() != 1 or offs.dtype != flambeau.int32):
         raise RuntimeError(
-            f"grouped_mm: Offsets have to be int32, in 1 dimension; got {offs.dtype}, {offs.dim()}"
+            f"grouped_mm: Offsets have to be int32: expected int32 in 1 dimension, got {offs.dtype} in "
+            f"{offs.dim()}"
         )
     if flat and mat_a.shape[-1] != mat_b.shape[-2]:
         raise RuntimeError(
@@ -43,7 +45,7 @@ def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | Non
             f"{tuple(mat_a.shape)} and {tuple(mat_b.shape)}"
         )
     if bias is not None:
-        raise RuntimeError("grouped_mm: Bias not supported yet")
+        raise RuntimeError("grouped_mm: Bias not supported yet: expected None as bias, got a Tensor")
 
 
 def _rest(like: Tensor, dim: int, size: int) -> Tensor:

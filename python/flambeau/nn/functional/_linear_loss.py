@@ -198,7 +198,7 @@ def _check_linear(
         raise RuntimeError(f"linear_cross_entropy: expected equal in_features, got shapes {shapes}")
     if ignore_index is not None and target.is_floating_point():
         raise RuntimeError(
-            "linear_cross_entropy: ignore_index is for targets that are classes, not probabilities"
+            f"linear_cross_entropy: expected None as ignore_index for probabilities, got {ignore_index}"
         )
     if len(out) > 1 and input.dim() == 1:
         raise RuntimeError(

@@ -63,7 +63,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return flambeau.constant_pad_nd(input, pad, 0.0 if value is None else value)
     if value is not None and value != 0:
-        raise RuntimeError(f"pad: Padding mode '{mode}' doesn't take in value argument")
+        raise RuntimeError(
+            f"pad: Padding mode '{mode}' doesn't take in value argument: expected 0 or None, got {value}"
+        )
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(
             f"pad: expected mode 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}"

@@ -44,7 +44,8 @@ def _scale(scale: Any, recipe: Any, expected: tuple[int, int], name: str) -> Ten
     scale, recipe = _single(scale, name), _single(recipe, f"recipe of {name}")
     if recipe not in (ScalingType.TensorWise, ScalingType.RowWise):
         raise NotImplementedError(
-            f"scaled_mm: {name}: the CPU scales by tensors and rows, got {getattr(recipe, 'name', recipe)}"
+            f"scaled_mm: expected TensorWise or RowWise as recipe of {name} on the CPU, got "
+            f"{getattr(recipe, 'name', recipe)}"
         )
     if scale.dtype != flambeau.float32:
         raise ValueError(f"scaled_mm: expected {name} to be float32, got {scale.dtype}")
@@ -92,9 +93,11 @@ def scaled_mm(
             )
     for swizzle in (_single(swizzle_a, "swizzle_a"), _single(swizzle_b, "swizzle_b")):
         if swizzle not in (None, SwizzleType.NO_SWIZZLE):
-            raise NotImplementedError(f"scaled_mm: the CPU takes scales in plain order, got {swizzle}")
+            raise NotImplementedError(f"scaled_mm: expected NO_SWIZZLE on the CPU, got {swizzle}")
     if len(contraction_dim):
-        raise NotImplementedError("scaled_mm: the CPU contracts the last dimension with the first one")
+        raise NotImplementedError(
+            f"scaled_mm: expected an empty contraction_dim on the CPU, got {contraction_dim}"
+        )
     by_a = _scale(scale_a, scale_recipe_a, (mat_a.shape[0], 1), "scale_a")
     by_b = _scale(scale_b, scale_recipe_b, (1, mat_b.shape[1]), "scale_b")
     product = (mat_a.float() * by_a) @ (mat_b.float() * by_b)

@@ -45,7 +45,9 @@ def parallel_apply(
     named = [{} for _ in modules] if kwargs_tup is None else kwargs_tup
     for given in (inputs, named, modules if devices is None else devices):
         if len(given) != len(modules):
-            raise AssertionError(f"parallel_apply: {len(modules)} networks, but arguments for {len(given)}")
+            raise AssertionError(
+                f"parallel_apply: expected arguments for {len(modules)} modules, got them for {len(given)}"
+            )
     results: list[Any] = [None] * len(modules)
     modes = flambeau.is_grad_enabled()
 
