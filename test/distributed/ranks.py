@@ -173,3 +173,14 @@ def run(size: int, code: str, framework: str = "flambeau", seconds: float = 45, 
             raise
         values = [RESET]
     return Job(size, code, framework, **variables).values(seconds) if RESET in json.dumps(values) else values
+
+
+def near(a, b, tolerance: float = 2e-4) -> bool:
+    """Whether values that two jobs wrote are equal, floats nearly so."""
+    if isinstance(a, list):
+        same = isinstance(b, list) and len(a) == len(b)
+        return same and all(near(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict):
+        same = isinstance(b, dict) and a.keys() == b.keys()
+        return same and all(near(a[k], b[k], tolerance) for k in a)
+    return abs(a - b) <= tolerance if isinstance(a, float) and isinstance(b, float) else a == b

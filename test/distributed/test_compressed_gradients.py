@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from distributed.ranks import run
+from distributed.ranks import near, run
 from oracle import pytorch
 
 CASES = """
@@ -219,13 +219,6 @@ OURS = "enough_rank warmed_up buckets named_hooks kept together together_refused
 @functools.cache
 def values(size: int, framework: str = "flambeau") -> list:
     return run(size, CASES, framework, seconds=60)
-
-
-def near(a, b, tolerance=2e-4) -> bool:
-    if isinstance(a, list):
-        pairs = zip(a, b, strict=False)
-        return isinstance(b, list) and len(a) == len(b) and all(near(x, y, tolerance) for x, y in pairs)
-    return abs(a - b) <= tolerance if isinstance(a, float) and isinstance(b, float) else a == b
 
 
 @pytest.mark.parametrize("size", [2, 3])

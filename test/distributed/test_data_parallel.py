@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from distributed.ranks import run
+from distributed.ranks import near, run
 from oracle import pytorch
 
 CASES = """
@@ -222,16 +222,6 @@ NAMES = "training accumulation unused buffers hooks wrapping sampler failure".sp
 @functools.cache
 def values(size: int, framework: str = "flambeau") -> list:
     return run(size, CASES, framework, seconds=60)
-
-
-def near(a, b, tolerance=2e-4) -> bool:
-    if isinstance(a, list):
-        return (
-            isinstance(b, list)
-            and len(a) == len(b)
-            and all(near(x, y, tolerance) for x, y in zip(a, b, strict=True))
-        )
-    return abs(a - b) <= tolerance if isinstance(a, float) and isinstance(b, float) else a == b
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from distributed.ranks import run
+from distributed.ranks import near, run
 from oracle import pytorch
 
 CASES = """
@@ -314,14 +314,6 @@ SAME = (
 @functools.cache
 def values(size: int, framework: str = "flambeau") -> list:
     return run(size, CASES, framework, seconds=60)
-
-
-def near(a, b) -> bool:
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(near, a, b))
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(near(a[k], b[k]) for k in a)
-    return abs(a - b) <= 2e-4 if isinstance(a, float) and isinstance(b, float) else a == b
 
 
 @pytest.mark.parametrize("size", [2, 3])

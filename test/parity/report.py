@@ -95,8 +95,8 @@ def print_details(table: dict[str, Any]) -> None:
 
 INTRODUCTION = """# Parity with PyTorch
 
-The command `make parity` runs every entry of PyTorch 2.13's operator database (`op_db`) against flambeau. It tests
-up to 12 samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 that the
+The command `make parity` runs every entry of PyTorch 2.13's operator database (`op_db`) against flambeau. It
+tests up to 12 samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 that the
 entry lists, derivatives in float64 and complex128 along random directions, vmap in float32, over
 each tensor and over all tensors, and functionalize in float32. The same rules apply to every entry.
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from flambeau.func import grad, jvp, linearize, vjp, vmap
 from side_by_side import agree, fail_alike, numbers
+from transforms.custom import cube
 
 X, Y = numbers(3, seed=1), numbers(3, seed=2)
 
@@ -253,32 +254,13 @@ def test_captured_tensors_keep_their_own_graph():
 
 
 def test_a_custom_function_in_transforms():
-    class Cube(fb.autograd.Function):
-        generate_vmap_rule = True
-
-        @staticmethod
-        def forward(x):
-            return x**3
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            ctx.save_for_backward(*inputs)
-            ctx.save_for_forward(*inputs)
-
-        @staticmethod
-        def backward(ctx, g):
-            return 3 * ctx.saved_tensors[0] ** 2 * g
-
-        @staticmethod
-        def jvp(ctx, t):
-            return 3 * ctx.saved_tensors[0] ** 2 * t
-
+    apply = cube(fb)
     x = fb.tensor(X)
-    np.testing.assert_allclose(grad(lambda a: Cube.apply(a).sum())(x).numpy(), 3 * X**2, rtol=1e-5)
-    np.testing.assert_allclose(vmap(grad(Cube.apply))(x).numpy(), 3 * X**2, rtol=1e-5)
-    np.testing.assert_allclose(vmap(grad(grad(Cube.apply)))(x).numpy(), 6 * X, rtol=1e-5)
-    np.testing.assert_allclose(vmap(Cube.apply)(x).numpy(), X**3, rtol=1e-5)
-    np.testing.assert_allclose(jvp(Cube.apply, (x,), (x,))[1].numpy(), 3 * X**3, rtol=1e-5)
+    np.testing.assert_allclose(grad(lambda a: apply(a).sum())(x).numpy(), 3 * X**2, rtol=1e-5)
+    np.testing.assert_allclose(vmap(grad(apply))(x).numpy(), 3 * X**2, rtol=1e-5)
+    np.testing.assert_allclose(vmap(grad(grad(apply)))(x).numpy(), 6 * X, rtol=1e-5)
+    np.testing.assert_allclose(vmap(apply)(x).numpy(), X**3, rtol=1e-5)
+    np.testing.assert_allclose(jvp(apply, (x,), (x,))[1].numpy(), 3 * X**3, rtol=1e-5)
 
 
 def test_a_tracked_tensor_that_escapes_is_its_value():

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from flambeau._arguments.nested import tensors_in
+
 # The categories; the index of each is its number in PyTorch's files.
 CATEGORIES = (
     "parameter",
@@ -68,16 +70,6 @@ def _block_of(tensor: Any) -> tuple[int, int] | None:
     return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
 
 
-def _tensors_in(value: Any, depth: int = 0) -> Iterator[Any]:
-    from flambeau import Tensor
-
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | list | tuple) and depth < _MOST_NESTED:
-        for one in list(value.values() if isinstance(value, dict) else value):
-            yield from _tensors_in(one, depth + 1)
-
-
 def _kind_of(kind: type) -> int:
     """Return the category of the memory that objects of a class own, or UNKNOWN."""
     from flambeau.nn import Parameter
@@ -99,7 +91,7 @@ def _owned() -> Iterator[tuple[int, Any]]:
         if kind is None:
             kind = kinds[type(one)] = _kind_of(type(one))
         if kind == OPTIMIZER_STATE:
-            for tensor in _tensors_in(vars(one).get("state", {})):
+            for tensor in tensors_in(vars(one).get("state", {}), _MOST_NESTED):
                 yield OPTIMIZER_STATE, tensor
         elif kind == PARAMETER:
             yield PARAMETER, one

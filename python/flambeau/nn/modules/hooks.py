@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import flambeau
 from flambeau import Tensor
+from flambeau._arguments.nested import tensors_in
 from flambeau.autograd.function import Function
 
 Hooks = OrderedDict[int, Any]
@@ -357,17 +358,6 @@ class _BackwardHooks:
         return self.inputs.gather(inputs)
 
 
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors_in(item)
-
-
 class _Call:
     """One call of a module with hooks, which may change its arguments and result."""
 
@@ -481,11 +471,11 @@ class HookedModule:
 
     def _watch_last_node(self, args: Any, result: Any) -> None:
         """Serve the old backward hooks, which see the node of the first result only."""
-        nodes = {t.grad_fn for t in _tensors_in(result)} - {None}
-        node = next((t.grad_fn for t in _tensors_in(result) if t.grad_fn is not None), None)
+        nodes = {t.grad_fn for t in tensors_in(result)} - {None}
+        node = next((t.grad_fn for t in tensors_in(result) if t.grad_fn is not None), None)
         if node is None:
             return
-        inputs = {t.grad_fn for t in _tensors_in(args)} - {None}
+        inputs = {t.grad_fn for t in tensors_in(args)} - {None}
         if len(nodes) > 1 or inputs != {before for before, _ in node.next_functions}:
             warnings.warn(
                 "register_backward_hook: forward recorded several nodes, so the hook misses some gradients; "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from flambeau._C import Tensor
+from flambeau._arguments.nested import tensors_in
 from flambeau.overrides import TorchFunctionMode, resolve_name
 
 # The version of the graph format that TensorBoard expects at least.
@@ -24,20 +24,10 @@ def scopes_of(model: Any) -> dict[str, str]:
     return scopes
 
 
-def _tensors_in(value: Any) -> Iterator[Any]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _tensors_in(one)
-    elif isinstance(value, dict):
-        yield from _tensors_in(list(value.values()))
-
-
 def _settings_text(args: Any, kwargs: Any) -> str:
     """Return the arguments that are not tensors, as in a call."""
     given = [("", value) for value in args] + [(f"{name}=", value) for name, value in kwargs.items()]
-    return ", ".join(f"{name}{value!r}" for name, value in given if not list(_tensors_in(value)))
+    return ", ".join(f"{name}{value!r}" for name, value in given if not list(tensors_in(value)))
 
 
 class GraphRecorder(TorchFunctionMode):
@@ -67,9 +57,9 @@ class GraphRecorder(TorchFunctionMode):
     ) -> Any:
         """Run a function and add its node, unless it returns no tensor."""
         kwargs = kwargs or {}
-        inputs = list(_tensors_in([args, kwargs]))
+        inputs = list(tensors_in([args, kwargs]))
         result = func(*args, **kwargs)
-        outputs = list(_tensors_in(result))
+        outputs = list(tensors_in(result))
         if outputs:
             path = (resolve_name(func) or func.__name__).removesuffix(".__get__")
             kind = path.rpartition(".")[2]
@@ -157,10 +147,10 @@ def graph_of(model: Any, arguments: Any) -> Any:
         raise TypeError(f"add_graph: expected a module, got {type(model).__name__}")
     given = tuple(arguments) if isinstance(arguments, list | tuple) else (arguments,)
     recorder = GraphRecorder(model)
-    for i, tensor in enumerate(_tensors_in(given)):
+    for i, tensor in enumerate(tensors_in(given)):
         recorder.add(f"input/input_{i}", "IO Node", [], [tensor])
     with _evaluating(model), flambeau.no_grad(), recorder.following(model), recorder:
         result = model(*given)
-    for i, tensor in enumerate(_tensors_in(result)):
+    for i, tensor in enumerate(tensors_in(result)):
         recorder.add(f"output/output_{i}", "IO Node", [recorder.source_of(tensor)], [tensor])
     return GraphDef(node=recorder.nodes, versions=VersionDef(producer=PRODUCER))
