@@ -8,9 +8,9 @@ from typing import Any
 HEAD = """# Programs and libraries that run
 
 The command `make programs` installs the libraries below, as pinned in `pyproject.toml`, into an environment
-without PyTorch, and runs each program twice: with flambeau under `python -m flambeau.compat`, and with PyTorch
-2.13. A program returns numbers: outputs, or a loss curve that must fall. **equal** means that both sides
-agree to one part in a thousand of the largest number, **differs** that they do not, **runs** that the
+without PyTorch, and runs each program twice: with flambeau under `python -m flambeau.compat`, and with
+PyTorch 2.13. A program returns numbers: outputs, or a loss curve that must fall. **equal** means that both
+sides agree to one part in a thousand of the largest number, **differs** that they do not, **runs** that the
 run with PyTorch returned no numbers, **fails** that an exception ended the program. The programs are in
 `test/programs/cases`. The loss curves of the programs in `examples/training` are compared by `make
 test`.
