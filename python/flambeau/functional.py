@@ -52,7 +52,9 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     for row in rows:
         for place, size in enumerate(row, start=len(result) - len(row)):
             if size < 0:
-                raise RuntimeError(f"broadcast_shapes: expected sizes of 0 or more, got {size}")
+                raise RuntimeError(
+                    f"broadcast_shapes: expected sizes of 0 or more, got a negative dimension {size}"
+                )
             if size != 1 and result[place] not in (1, size):
                 raise RuntimeError(
                     "broadcast_shapes: expected equal sizes or 1 at dimension "

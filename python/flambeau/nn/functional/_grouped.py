@@ -32,7 +32,7 @@ def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | Non
         raise RuntimeError(f"grouped_mm: expected operands of one dtype, got {mat_a.dtype} and {mat_b.dtype}")
     flat = mat_a.dim() == 2 or mat_b.dim() == 2
     if flat != (offs is not None):
-        what = "offs for a matrix of 2 dimensions" if flat else "None as offs for operands of 3 dimensions"
+        what = "offs for a 2d matrix" if flat else "None as offs for 3d operands"
         raise RuntimeError(f"grouped_mm: expected {what}, got {'None' if flat else 'a Tensor'}")
     if offs is not None and (offs.dim() != 1 or offs.dtype != flambeau.int32):
         raise RuntimeError(
