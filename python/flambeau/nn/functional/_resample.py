@@ -63,7 +63,7 @@ def _check(input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners
     fitting = _LINEAR.get(mode, 4 if mode == "bicubic" else input.dim())
     if input.dim() != fitting:
         raise NotImplementedError(
-            f"interpolate: {mode} mode needs {fitting}D input: expected {fitting} dimensions, got {input.dim()}"
+            f"interpolate: {mode} mode needs {fitting}D input: expected {fitting}D, got {input.dim()}D"
         )
     return bool(align_corners)
 
