@@ -31,6 +31,8 @@ NUMBERS = {
     "trunc": lambda fw, n, m: math.trunc(n / -2),
     "round": lambda fw, n, m: round(n / 4),
     "sym_int": lambda fw, n, m: fw.sym_int(n / -2),
+    "shifts by numbers": lambda fw, n, m: (n << 2) + (m >> 1) - ((n - 20) >> 3),
+    "shifts by sizes": lambda fw, n, m: (n << m) + (1 << n) + (10_000 >> m),
     "abs": lambda fw, n, m: abs(n - m),
     "sym_sqrt": lambda fw, n, m: fw.sym_sqrt(n),
     "sym_max": lambda fw, n, m: fw.sym_max(n, 2 * m) - fw.sym_min(n, m),
@@ -95,6 +97,16 @@ def test_dimensions_of_tensors_without_any(fw, method):
             getattr(x, method)(dim)
     with pytest.raises(IndexError, match="out of range"):
         getattr(mode.from_tensor(fw.ones(5, 6)), method)(2)
+
+
+def test_wrong_shifts(fw):
+    _, mode = new_mode(fw)
+    n = mode.from_tensor(fw.ones(5, 6)).shape[0]
+    for shift in (lambda: n << -1, lambda: n >> -1, lambda: 1 << (n - 7)):
+        with pytest.raises(ValueError, match="negative shift count"):
+            shift()
+    with pytest.raises(TypeError):
+        _ = n << 1.5
 
 
 def test_sizes_for_which_a_number_is_nan_are_excluded():

@@ -111,6 +111,8 @@ class NumberNodes:
 
     def _power(self, expr: Any) -> Node:
         base, exponent = expr.args
+        if exponent.free_symbols:
+            return self._call(expr, operator.pow, [self.node_of(base), self.node_of(exponent)])
         if exponent.is_Integer and exponent > 0:
             return self._call(expr, operator.pow, [self.node_of(base), int(exponent)])
         if exponent.is_negative:

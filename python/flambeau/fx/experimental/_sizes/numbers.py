@@ -94,9 +94,28 @@ class SymInt(_Number):
         """Return the number and 1."""
         return self, 1
 
+    def __lshift__(self, other: Any) -> Any:
+        return self * _power_of_two(other) if isinstance(other, int | SymInt) else NotImplemented
+
+    def __rshift__(self, other: Any) -> Any:
+        return self // _power_of_two(other) if isinstance(other, int | SymInt) else NotImplemented
+
+    def __rlshift__(self, other: Any) -> Any:
+        return other * _power_of_two(self)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return other // _power_of_two(self)
+
     def bit_length(self) -> int:
         """Return the bits of the number; record that it equals its example value."""
         return int(self).bit_length()
+
+
+def _power_of_two(exponent: Any) -> Any:
+    """Return what a shift by some bits multiplies with."""
+    if exponent < 0:
+        raise ValueError("negative shift count")
+    return 2**exponent
 
 
 class SymFloat(_Number):
