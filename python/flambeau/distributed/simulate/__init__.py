@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau.distributed.simulate._costs import collective_time
 from flambeau.distributed.simulate._hardware import Cluster, Device, Link, preset
+from flambeau.distributed.simulate._measure import measure
 from flambeau.distributed.simulate._plan import Plan
 from flambeau.distributed.simulate._report import Event, RankReport
 from flambeau.distributed.simulate._result import Result
@@ -24,6 +25,7 @@ __all__ = [
     "Result",
     "Weight",
     "collective_time",
+    "measure",
     "preset",
     "simulate_step",
     "transformer",

@@ -1,10 +1,10 @@
 """Classes of ranks that behave alike, each of which is simulated once.
 
-Ranks begin in the same class if they have the same stage and speed. A class is divided while its ranks differ
-in the links or classes of the groups that they are in, or of their neighbours in the pipeline. In the end, all
-ranks of a class see the same classes around them. The equations for the times of their events are then the same,
-and so are the times. This is the coarsest equitable partition (Paige, Tarjan 1987, "Three partition refinement
-algorithms").
+Ranks begin in the same class if they have the same stage and speed. A class is divided while its ranks
+differ in the links or classes of the groups that they are in, or of their neighbours in the pipeline. In the
+end, all ranks of a class see the same classes around them. The equations for the times of their events are
+then the same, and so are the times. This is the coarsest equitable partition (Paige, Tarjan 1987, "Three
+partition refinement algorithms").
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Program:
         for action in actions:
             self._write(Place(action, action.micro == 0, action.micro == plan.micro_batches - 1))
         self.data.end()
-        moved = self.stage.update_bytes(self.stage.layout.shard_of(member.first))
+        moved = self.stage.update_bytes()
         seconds = self.rank.cluster.device.seconds(self.stage.model.dtype, moved=moved, kernels=1)
         self.rank.compute(f"optimizer {plan.optimizer}", "optimizer", seconds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -110,24 +111,25 @@ def _length(spans: Iterable[tuple[float, float]]) -> float:
 def _peak(number: int, tasks: Sequence[Task], base: dict[str, float]) -> dict[str, float]:
     """Return bytes by kind when their sum is largest.
 
-    A task that ends gives its memory back before one that begins at the same time takes some.
+    At one time, tasks that end give memory back before others that begin take some; tasks without length have
+    both of their changes in between. The order of tasks that begin together has no effect.
     """
     changes = [
-        (task.end if change.at_end else task.start, order, change.at_end, change.kind, change.nbytes)
-        for order, task in enumerate(tasks)
+        (task.end, 2 if task.end == task.start else 0, change.kind, change.nbytes)
+        if change.at_end
+        else (task.start, 1, change.kind, change.nbytes)
+        for task in tasks
         for change in task.changes
         if change.rank == number
     ]
     now = dict.fromkeys(MEMORY_KINDS, 0.0) | base
-    total = most = sum(now.values())
     found = dict(now)
-    changes.sort(key=lambda change: change[:3])
-    for at, (_, order, at_end, kind, nbytes) in enumerate(changes):
-        now[kind] += nbytes
-        total += nbytes
-        following = changes[at + 1] if at + 1 < len(changes) else None
-        is_last = following is None or following[1:3] != (order, at_end)
-        if is_last and total > most:
+    most = sum(now.values())
+    for _, together in itertools.groupby(sorted(changes), key=lambda change: change[:2]):
+        for _, _, kind, nbytes in together:
+            now[kind] += nbytes
+        total = sum(now.values())
+        if total > most:
             most, found = total, dict(now)
     return found
 

@@ -1,7 +1,7 @@
 """Orders of micro-batches in the stages of a pipeline.
 
 Source: Huang et al. 2019, "GPipe"; Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on
-GPU Clusters Using Megatron-LM" (1F1B, interleaved); Qi et al. 2023, "Zero Bubble Pipeline Parallelism" (ZB-H1).
+GPU Clusters Using Megatron-LM" (1F1B, interleaved); Qi et al. 2023, "Zero Bubble Pipeline Parallelism".
 """
 
 from __future__ import annotations
@@ -73,19 +73,19 @@ def _interleaved(stage: int, stages: int, micros: int, chunks: int) -> Iterator[
 
 
 def _zero_bubble(stage: int, stages: int, micros: int) -> Iterator[Action]:
-    """Yield 1F1B with gradients of parameters put off: a stage may owe as many of them as its number."""
+    """Yield 1F1B with gradients of parameters put off: a stage may owe as many of them as its number.
+
+    Before it goes on, a stage that owes more computes one. The last stage owes the most: all others wait
+    for its gradients of inputs.
+    """
     done = 0
     warm = min(stages - stage - 1, micros)
     yield from (Action(FORWARD, micro) for micro in range(warm))
-    for micro in range(warm, micros):
-        yield Action(FORWARD, micro)
-        yield Action(INPUTS, micro - warm)
-        if micro - warm + 1 - done > stage:
+    for ended in range(micros):  # micro-batches whose gradients of inputs are known
+        if ended - done > stage:
             yield Action(WEIGHTS, done)
             done += 1
-    for micro in range(micros - warm, micros):
-        yield Action(INPUTS, micro)
-        if done < micro:
-            yield Action(WEIGHTS, done)
-            done += 1
+        if ended + warm < micros:
+            yield Action(FORWARD, ended + warm)
+        yield Action(INPUTS, ended)
     yield from (Action(WEIGHTS, micro) for micro in range(done, micros))

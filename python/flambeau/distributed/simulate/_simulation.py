@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from flambeau.distributed.simulate import _numbers as numbers
 from flambeau.distributed.simulate._classes import RankClass, rank_classes
 from flambeau.distributed.simulate._data_parallel import Buckets, Groups, base_memory
-from flambeau.distributed.simulate._engine import Graph
+from flambeau.distributed.simulate._engine import Graph, Task
 from flambeau.distributed.simulate._hardware import Cluster
 from flambeau.distributed.simulate._plan import Layout, Plan
 from flambeau.distributed.simulate._program import Program, Rank
@@ -55,12 +55,9 @@ def simulate_step(
     layout = plan.layout(cluster.ranks)
     _check_division(model, plan)
     slow = _checked_slow(slow, layout)
-    stages = [Stage(model, plan, layout, index) for index in range(layout.stages)]
+    stages = _stages(model, plan, layout)
     classes, numbers_of_ranks = rank_classes(layout, cluster, slow, symmetry)
-    graph = Graph()
-    for member in classes:
-        _write(graph, cluster, member, stages[member.stage])
-    tasks = graph.run()
+    tasks = _graph(cluster, classes, stages).run()
     length = max(task.end for task in tasks)
 
     def report(member: RankClass) -> RankReport:
@@ -70,6 +67,27 @@ def simulate_step(
 
     reports = tuple(report(member) for member in classes)
     return Result(model, cluster, plan, layout, length, reports, tuple(stages), tuple(numbers_of_ranks))
+
+
+def simulated_tasks(
+    model: Model, cluster: Cluster, plan: Plan, slow: Mapping[int, float], symmetry: bool
+) -> tuple[list[Task], list[Task]]:
+    """Return the tasks of a step in the order of their begin, and by number."""
+    layout = plan.layout(cluster.ranks)
+    classes, _ = rank_classes(layout, cluster, slow, symmetry)
+    graph = _graph(cluster, classes, _stages(model, plan, layout))
+    return graph.run(), graph.tasks
+
+
+def _stages(model: Model, plan: Plan, layout: Layout) -> list[Stage]:
+    return [Stage(model, plan, layout, index) for index in range(layout.stages)]
+
+
+def _graph(cluster: Cluster, classes: list[RankClass], stages: list[Stage]) -> Graph:
+    graph = Graph()
+    for member in classes:
+        _write(graph, cluster, member, stages[member.stage])
+    return graph
 
 
 def _write(graph: Graph, cluster: Cluster, member: RankClass, stage: Stage) -> None:

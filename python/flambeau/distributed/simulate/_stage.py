@@ -84,10 +84,10 @@ class Stage:
         optimizer = states * parameters + 4 * numbers * tensors
         return {"parameters": parameters, "gradients": parameters, "optimizer": optimizer}
 
-    def update_bytes(self, index: int) -> int:
-        """Return the bytes that a step of the optimizer reads and writes."""
+    def update_bytes(self) -> int:
+        """Return the bytes that a step of the optimizer reads and writes, with the largest part."""
         states, _ = OPTIMIZERS[self.plan.optimizer]
-        return (3 + 2 * states) * self.state(index)["parameters"]
+        return (3 + 2 * states) * self.state(0)["parameters"]
 
     # --- of one layer ----------------------------------------------------------------------------------
 
