@@ -1,4 +1,4 @@
-"""How long collectives take: formulas of latency and bandwidth, of which the fastest is chosen.
+"""How long collectives take: formulas of latency and bandwidth; the fastest algorithm counts.
 
 With n ranks, B bytes of the whole tensor, latency a and bandwidth w of the slowest link:
 

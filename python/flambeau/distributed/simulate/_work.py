@@ -52,7 +52,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Amount:
-    """Bytes per sample, of which tensor parallelism divides one part.
+    """Bytes per sample: tensor parallelism divides one part of them.
 
     Args:
         divided: the part that tensor parallelism divides.
