@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import flambeau
@@ -86,12 +87,18 @@ class _Held:
     has_gradient: bool = False  # of the part
 
 
+def _names(layers: Sequence[Layer]) -> list[str]:
+    """Return the groups of layers in the order of their first ones."""
+    return list(dict.fromkeys(layer.group for layer in layers))
+
+
 class Groups(DataParallel):
     """Groups of layers that are gathered before use, and whose gradients are reduced to parts."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank, self.stage, self.plan = rank, rank.stage, rank.plan
         self.held = [{name: _Held(unit) for name, unit in units.items()} for units in self.stage.units]
+        self.names = [(_names(layers), _names(layers[::-1])) for layers in self.stage.chunks]
         self.reductions: list[int] = []
 
     # --- parameters ------------------------------------------------------------------------------------
@@ -128,10 +135,7 @@ class Groups(DataParallel):
     def _following(self, layer: Layer, place: Place) -> list[_Held]:
         """Return the groups that come next in this pass, as far as they are prefetched."""
         held = self.held[place.action.chunk]
-        layers = self.stage.chunks[place.action.chunk]
-        names = list(dict.fromkeys(each.group for each in layers))
-        if place.action.kind != FORWARD:
-            names = list(dict.fromkeys(each.group for each in reversed(layers)))
+        names = self.names[place.action.chunk][place.action.kind != FORWARD]
         at = names.index(layer.group)
         return [held[name] for name in names[at + 1 :][: self.plan.prefetch] if not held[name].is_whole]
 

@@ -131,6 +131,15 @@ class Rank:
         self.wait_for([self.graph.shared((*key, other))])
 
 
+def _bounds(layers: Sequence[Layer]) -> dict[int, tuple[bool, bool]]:
+    """Return whether each layer, by its id, is the first, and the last one of its group."""
+    first: dict[str, int] = {}
+    last = {layer.group: i for i, layer in enumerate(layers)}
+    for i, layer in enumerate(layers):
+        first.setdefault(layer.group, i)
+    return {id(layer): (first[layer.group] == i, last[layer.group] == i) for i, layer in enumerate(layers)}
+
+
 class Program:
     """Adds the tasks of a rank to the graph.
 
@@ -142,6 +151,7 @@ class Program:
     def __init__(self, rank: Rank, data: DataParallel) -> None:
         self.rank, self.data, self.stage, self.plan = rank, data, rank.stage, rank.plan
         self.last_part = rank.stage.layout.stages * self.plan.chunks - 1
+        self.bounds = [_bounds(layers) for layers in rank.stage.chunks]
 
     def write(self) -> None:
         """Add all tasks of a step."""
@@ -193,11 +203,6 @@ class Program:
             kernels=layer.kernels[0] if times <= 1 else layer.kernels[1],
         )
 
-    def _ends(self, layer: Layer, chunk: int) -> tuple[bool, bool]:
-        """Return whether a layer is the first, and the last one of its group in a chunk."""
-        found = [other for other in self.stage.chunks[chunk] if other.group == layer.group]
-        return found[0] is layer, found[-1] is layer
-
     def _sum(self, layer: Layer, place: Place, backward: bool) -> None:
         """Add the collectives of tensor parallelism after a layer; the next computation waits for them."""
         nbytes = layer.sums[backward] * self.plan.micro_batch
@@ -213,7 +218,7 @@ class Program:
         return self.plan.recompute and bool(layer.group)
 
     def _forward(self, layer: Layer, place: Place) -> None:
-        first, last = self._ends(layer, place.action.chunk)
+        first, last = self.bounds[place.action.chunk][id(layer)]
         self.data.before(layer, place)
         saved = self.stage.saved(layer)
         changes = [("activations", saved, False)]
@@ -229,7 +234,7 @@ class Program:
 
     def _backward(self, layer: Layer, place: Place) -> None:
         action = place.action
-        first, last = self._ends(layer, action.chunk)
+        first, last = self.bounds[action.chunk][id(layer)]
         if action.kind != schedules.WEIGHTS:
             self.data.before(layer, place)
         if self._is_repeated(layer) and action.kind != schedules.WEIGHTS:

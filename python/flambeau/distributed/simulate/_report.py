@@ -134,16 +134,15 @@ def _peak(number: int, tasks: Sequence[Task], base: dict[str, float]) -> dict[st
     return found
 
 
-def report_of(member: RankClass, tasks: Sequence[Task], length: float, base: dict[str, float]) -> RankReport:
+def report_of(member: RankClass, own: Sequence[Task], length: float, base: dict[str, float]) -> RankReport:
     """Return the report of a class.
 
     Args:
         member: the class.
-        tasks: all tasks, in the order of their begin.
+        own: its tasks, in the order of their begin.
         length: seconds of the step.
         base: bytes that the rank has throughout, by kind.
     """
-    own = [task for task in tasks if member.number in task.ranks]
     events = [
         Event(
             task.name,
@@ -156,12 +155,12 @@ def report_of(member: RankClass, tasks: Sequence[Task], length: float, base: dic
             task.algorithm,
         )
         for task in own
-        if task.kind not in KINDS_OF_WORK or task.seconds > 0
+        if member.number in task.ranks and (task.kind not in KINDS_OF_WORK or task.seconds > 0)
     ]
     work = [(e.start, e.end) for e in events if e.is_work]
     transfers = [(e.start, e.end) for e in events if not e.is_work]
     busy, either = _length(work), _length([*work, *transfers])
-    memory = _peak(member.number, tasks, base)
+    memory = _peak(member.number, own, base)
     return RankReport(
         member.first,
         member.ranks,

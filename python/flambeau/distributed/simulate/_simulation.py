@@ -59,11 +59,15 @@ def simulate_step(
     classes, numbers_of_ranks = rank_classes(layout, cluster, slow, symmetry)
     tasks = _graph(cluster, classes, stages).run()
     length = max(task.end for task in tasks)
+    own: list[list[Task]] = [[] for _ in classes]
+    for task in tasks:
+        for number in {*task.ranks, *(change.rank for change in task.changes)}:
+            own[number].append(task)
 
     def report(member: RankClass) -> RankReport:
         stage = stages[member.stage]
         base = base_memory(stage, layout.shard_of(member.first))
-        return report_of(member, tasks, length, base)
+        return report_of(member, own[member.number], length, base)
 
     reports = tuple(report(member) for member in classes)
     return Result(model, cluster, plan, layout, length, reports, tuple(stages), tuple(numbers_of_ranks))

@@ -63,6 +63,11 @@ class Stage:
         self.size = BYTES[model.dtype]
         self.compute_size = BYTES[model.arithmetic]
         self.reduce_size = BYTES[plan.reduce_dtype or model.dtype]
+        self._elements = {
+            id(layer): sum(math.prod(weight.local(plan.tensor)) for weight in layer.weights)
+            for layers in self.chunks
+            for layer in layers
+        }
 
     def _units(self, layers: tuple[Layer, ...]) -> dict[str, Unit]:
         shapes: dict[str, list[tuple[int, ...]]] = {}
@@ -97,7 +102,7 @@ class Stage:
 
     def elements(self, layer: Layer) -> int:
         """Return the elements of a layer's parameters under tensor parallelism."""
-        return sum(math.prod(weight.local(self.plan.tensor)) for weight in layer.weights)
+        return self._elements[id(layer)]
 
     def saved(self, layer: Layer) -> float:
         """Return the bytes that forward of a micro-batch keeps."""
