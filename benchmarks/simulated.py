@@ -108,6 +108,7 @@ def least_squares(rows, times):
 
 
 def tokens():
+    """Return the tokens of a step."""
     import flambeau
 
     count = SAMPLES * SIZES["sequence"]
@@ -218,7 +219,10 @@ def main():
     parser.add_argument("--ranks", type=int, default=2, help="the number of processes")
     parser.add_argument("--rounds", type=int, default=300, help="how often each call is timed")
     parser.add_argument("--output", default="", help="file of the numbers as JSON")
+    parser.add_argument("--layers", type=int, default=2, help="blocks of the decoder")
+    parser.add_argument("--sequence", type=int, default=64, help="tokens of each of the four samples")
     options = parser.parse_args()
+    SIZES.update(layers=options.layers, sequence=options.sequence)
     if "RANK" in os.environ:
         work(options)
         return

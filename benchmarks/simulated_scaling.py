@@ -58,7 +58,7 @@ LINES = {
     "70b": (
         Line("fsdp, rings only", RINGS, **FSDP),
         Line("fsdp", **FSDP),
-        Line("fsdp, tensor 8", weak=8, tensor=8, sequence_parallel=True, **FSDP),
+        Line("fsdp, tensor 8", tensor=8, sequence_parallel=True, micro_batch=8, **FSDP),
         Line("fsdp, tensor 8, pipeline 8", weak=32, pipeline=8, chunks=5, **PIPELINE),
     ),
 }

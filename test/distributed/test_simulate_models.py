@@ -175,6 +175,7 @@ def test_modules_that_cannot_be_measured_are_refused(make, message):
         (lambda: Layer(name="a", kernels=(-1, 0)), "as kernels and sums, got -1"),
         (lambda: Amount(math.inf), "as divided, got inf"),
         (lambda: Weight("w", (0, 3)), "size of w, got 0"),
+        (lambda: Weight("w", ()), "expected a size or more of w, got"),
         (lambda: Weight("w", (4, 3), 2), "expected a dimension of"),
         (lambda: transformer("7b", layers=0), "at least 1 as layers, got 0"),
         (lambda: transformer("7b", heads=33), "a number of heads that divides the width, got 33 and 4096"),

@@ -1,10 +1,12 @@
 """Simulated steps against closed forms, and invariants of all of them."""
 
 import math
+import random
 
 import pytest
 from distributed.simulated_steps import FAST, device, layers, node, step
-from flambeau.distributed.simulate import Cluster, Link, Plan, preset, simulate_step, transformer
+from flambeau.distributed.simulate import Cluster, Device, Link, Plan, preset, simulate_step, transformer
+from flambeau.distributed.simulate._simulation import simulated_tasks
 
 # --- pipelines -----------------------------------------------------------------------------------------
 
@@ -263,6 +265,16 @@ def checked(result):
     return result
 
 
+def left_over(tasks):
+    """Class of ranks and kind of memory -> bytes that tasks take and do not give back."""
+    sums = {}
+    for task in tasks:
+        for change in task.changes:
+            key = change.rank, change.kind
+            sums[key] = sums.get(key, 0.0) + change.nbytes
+    return sums
+
+
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_streams_run_one_event_at_a_time(plan):
     checked(simulate_step(MODEL, preset("h100", 16), Plan(**plan)))
@@ -271,13 +283,7 @@ def test_streams_run_one_event_at_a_time(plan):
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_activations_and_buffers_are_freed(plan):
     """What a step takes in addition is given back, except gradients: a second peak can't be higher."""
-    from flambeau.distributed.simulate._simulation import simulated_tasks
-
-    sums = {}
-    for task in simulated_tasks(MODEL, preset("h100", 16), Plan(**plan), {}, True)[0]:
-        for change in task.changes:
-            key = change.rank, change.kind
-            sums[key] = sums.get(key, 0.0) + change.nbytes
+    sums = left_over(simulated_tasks(MODEL, preset("h100", 16), Plan(**plan), {}, True)[0])
     left = {kind for (_, kind), nbytes in sums.items() if abs(nbytes) > 1e-6}
     assert left <= {"gradients"}
     result = simulate_step(MODEL, preset("h100", 16), Plan(**plan))
@@ -289,8 +295,6 @@ def test_activations_and_buffers_are_freed(plan):
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_dependencies_end_before_their_use_begins(plan):
-    from flambeau.distributed.simulate._simulation import simulated_tasks
-
     tasks, numbered = simulated_tasks(MODEL, preset("h100", 16), Plan(**plan), {}, True)
     for task in tasks:
         assert all(numbered[other].end <= task.start for other in task.after)
@@ -355,14 +359,84 @@ def test_faster_links_never_slow_a_step(plan):
     assert steps == sorted(steps, reverse=True) and math.isfinite(steps[0])
 
 
-def test_sixteen_thousand_ranks_take_seconds():
-    import time
+def test_work_does_not_grow_with_ranks():
+    plan = Plan(schedule="fsdp", tensor=8, pipeline=8, micro_batches=8)
+    few, many = (simulate_step(transformer("70b"), preset("h100", ranks), plan) for ranks in (128, 16384))
+    assert [rank.count for rank in many.ranks] == [2048] * 8
+    assert [len(rank.events) for rank in many.ranks] == [len(rank.events) for rank in few.ranks]
 
-    begin = time.process_time()
-    result = simulate_step(
-        transformer("70b"),
-        preset("h100", 16384),
-        Plan(schedule="fsdp", tensor=8, pipeline=8, micro_batches=16),
+
+def test_only_divided_layers_have_parts_of_the_operations():
+    sizes = {"layers": 2, "width": 64, "heads": 4, "vocabulary": 100, "sequence": 16, "compute_dtype": None}
+    busy = {}
+    for divides in (True, False):
+        model = transformer(divide_vocabulary=divides, **sizes)
+        for tensor in (1, 2):
+            result = step(model, node(tensor, flops=1e9), tensor=tensor)
+            head = [e for e in result.ranks[0].events if e.is_work and e.name.startswith("head")]
+            busy[divides, tensor] = sum(e.end - e.start for e in head)
+    assert busy[True, 2] == pytest.approx(busy[True, 1] / 2)
+    assert busy[False, 2] == pytest.approx(busy[False, 1])
+
+
+# --- plans at random -----------------------------------------------------------------------------------
+
+
+def drawn(seed):
+    """A model, a cluster and a plan that fits them."""
+    draw = random.Random(seed)
+    tensor, pipeline, copies = draw.choice((1, 2, 4)), draw.choice((1, 2, 4)), draw.choice((1, 2))
+    schedule = draw.choice(("ddp", "fsdp"))
+    kind = draw.choice(("gpipe", "1f1b", "zero_bubble", "interleaved")) if pipeline > 1 else "1f1b"
+    plan = Plan(
+        schedule=schedule,
+        tensor=tensor,
+        pipeline=pipeline,
+        copies=copies if schedule == "fsdp" else 1,
+        micro_batch=draw.choice((1, 3)),
+        micro_batches=pipeline * draw.choice((1, 2)) if kind == "interleaved" else draw.choice((1, 2, 5)),
+        pipeline_schedule=kind,
+        chunks=2 if kind == "interleaved" else 1,
+        bucket_cap_mb=draw.choice((0.001, 0.1, 25.0)),
+        gradient_as_bucket_view=draw.random() < 0.5,
+        reshard_after_forward=draw.choice((None, True, False)),
+        prefetch=draw.choice((0, 1, 3)),
+        reduce_each=draw.choice((None, True, False)),
+        reduce_dtype=draw.choice((None, "bfloat16")),
+        recompute=draw.random() < 0.5,
+        sequence_parallel=tensor > 1 and draw.random() < 0.5,
+        optimizer=draw.choice(("sgd", "momentum", "adamw")),
     )
-    assert time.process_time() - begin < 20
-    assert len(result.ranks) == 8 and sum(rank.count for rank in result.ranks) == 16384
+    model = transformer(layers=8, width=48, heads=4, vocabulary=64, sequence=draw.choice((8, 64)))
+    per_node = draw.choice((1, 2, 3, 4, 8))
+    ranks = tensor * pipeline * copies * draw.choice((1, 2, 3)) * per_node
+    rates = {"float32": 1e11, "bfloat16": 1e12}
+    fast = Device(
+        flops=rates,
+        memory=1e9,
+        bandwidth=1e11,
+        overhead=draw.choice((0.0, 1e-6)),
+        overlaps=draw.random() < 0.7,
+    )
+    links = [Link(draw.choice((0.0, 1e-6)), 10.0 ** draw.randint(8, 11)) for _ in range(2)]
+    cluster = Cluster(
+        device=fast, nodes=ranks // per_node, per_node=per_node, inside=links[0], between=links[1]
+    )
+    slow = {draw.randrange(ranks): 1.5} if draw.random() < 0.5 else {}
+    return model, cluster, plan, slow
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_invariants_of_plans_at_random(seed):
+    model, cluster, plan, slow = drawn(seed)
+    result = checked(simulate_step(model, cluster, plan, slow=slow))
+    assert sum(rank.count for rank in result.ranks) == cluster.ranks
+    assert result.step >= max(rank.busy for rank in result.ranks)
+    tasks, numbered = simulated_tasks(model, cluster, plan, slow, True)
+    assert all(numbered[other].end <= task.start for task in tasks for other in task.after)
+    sums = left_over(tasks)
+    assert {kind for (_, kind), nbytes in sums.items() if abs(nbytes) > 1e-6} <= {"gradients"}
+    if cluster.ranks <= 24:
+        each = simulate_step(model, cluster, plan, slow=slow, symmetry=False)
+        assert each.step == pytest.approx(result.step, rel=1e-9)
+        assert each.exposed == pytest.approx(result.exposed, rel=1e-6, abs=1e-12)

@@ -197,7 +197,7 @@ class Program:
         device = self.rank.cluster.device
         return device.seconds(
             self.stage.model.arithmetic,
-            flops=self.stage.flops(flops),
+            flops=self.stage.flops(layer, flops),
             weights=times * self.stage.weight_bytes(layer),
             moved=times * self.stage.moved(layer),
             kernels=layer.kernels[0] if times <= 1 else layer.kernels[1],

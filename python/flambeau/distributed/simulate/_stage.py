@@ -116,9 +116,10 @@ class Stage:
         """Return the bytes of the result of a micro-batch."""
         return self._batch(layer.output) / (self.plan.tensor if self.plan.sequence_parallel else 1)
 
-    def flops(self, amount: float) -> float:
-        """Return this rank's operations of a micro-batch."""
-        return self._batch(amount) / self.plan.tensor
+    def flops(self, layer: Layer, amount: float) -> float:
+        """Return this rank's operations of a micro-batch: all of them if no weight is divided."""
+        is_divided = any(weight.divided is not None for weight in layer.weights)
+        return self._batch(amount) / (self.plan.tensor if is_divided else 1)
 
     def _batch(self, amount: float) -> float:
         return amount * self.plan.micro_batch

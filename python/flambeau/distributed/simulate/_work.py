@@ -18,7 +18,7 @@ class Weight:
         name: its name in the layer.
         shape: its sizes.
         divided: the dimension that tensor parallelism divides; None: each rank has the whole.
-    Raises: ValueError for a size below 1, or a dimension that the shape does not have.
+    Raises: ValueError for no sizes, a size below 1, or a dimension that the shape does not have.
 
     Example:
         >>> from flambeau.distributed.simulate import Weight
@@ -31,6 +31,8 @@ class Weight:
     divided: int | None = None
 
     def __post_init__(self) -> None:
+        if not self.shape:
+            raise ValueError(f"Weight: expected a size or more of {self.name}, got ()")
         for size in self.shape:
             numbers.count("Weight", f"size of {self.name}", size)
         if self.divided is not None and not 0 <= self.divided < len(self.shape):
@@ -87,7 +89,8 @@ class Layer:
         group: layers of one group are gathered and freed together by "fsdp"; "" is the group of the root,
             which is gathered first and freed last.
         weights: the parameters.
-        forward: floating-point operations of matrix products in forward.
+        forward: floating-point operations of matrix products in forward. Tensor parallelism divides them, and
+            those of backward, if a weight is divided.
         input_grads: those of gradients of inputs.
         weight_grads: those of gradients of parameters.
         moved: bytes that other operators read and write in forward; backward moves twice as many.
