@@ -12,6 +12,7 @@ some milliseconds, so that other load on the machine leaves some rounds alone.
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -92,6 +93,22 @@ def link_of(clock, dist, size):
     latency, slope = least_squares(rows, times)
     worst = max(abs(latency * a + slope * b - t) / t for (a, b), t in zip(rows, times, strict=True))
     return {"latency": latency, "bandwidth": 1 / slope, "worst error": worst}
+
+
+def wait_of(dist, rounds):
+    """Return the median time of a small all_reduce after a millisecond of computation.
+
+    Beside other load, it is what the scheduler takes until the other process runs again.
+    """
+    import flambeau
+
+    a, one, times = flambeau.randn(512, 512), flambeau.ones(1), []
+    for _ in range(rounds):
+        a @ a
+        start = time.perf_counter()
+        dist.all_reduce(one)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def least_squares(rows, times):
@@ -181,6 +198,7 @@ def work(options):
     size, clock = dist.get_world_size(), Clock(dist, options.rounds)
     device, link = device_of(clock), link_of(clock, dist, size)
     found = {"ranks": size, "device": device, "link": link, "load": os.getloadavg()[0], "steps": {}}
+    found["wait"] = wait_of(dist, options.rounds)
     for kind in KINDS:
         real = measured(kind, clock, size)
         both = [predicted(kind, size, device, link, overlaps) for overlaps in (True, False)]
@@ -203,6 +221,7 @@ def show(found):
         f"link: {link['latency'] * 1e6:.1f} us, {link['bandwidth'] / 1e9:.2f} GB/s; "
         f"worst error of the fit {link['worst error']:.0%}"
     )
+    print(f"a small all_reduce after a millisecond of computation: {found['wait'] * 1e3:.2f} ms, median")
     print(f"{'step':>8} {'measured':>12} {'beside':>10} {'ratio':>6} {'in turn':>10} {'ratio':>6}")
     for kind, times in found["steps"].items():
         real, beside, turn = times["measured"], times["beside"], times["in turn"]

@@ -10,6 +10,7 @@ import html
 import math
 from pathlib import Path
 
+from flambeau.autograd._event_table import format_memory
 from flambeau.distributed.simulate import Plan, preset, simulate_step, transformer
 
 RANKS = (8, 16, 64, 256, 1024, 4096, 16384)
@@ -79,7 +80,7 @@ def row(result):
         f"{result.utilisation:.1%}",
         f"{result.exposed / result.step:.1%}",
         f"{result.bubble:.1%}",
-        f"{result.peak / 1e9:.1f} GB{fits}",
+        f"{format_memory(result.peak)}{fits}",
     )
 
 
@@ -116,7 +117,7 @@ class Panel:
         self.title, self.x0, self.lines = title, x, lines
 
     def x(self, ranks):
-        return self.x0 + LEFT + (math.log2(ranks) - 3) / 11 * (WIDE - LEFT - 16)
+        return self.x0 + LEFT + (math.log2(ranks) - 3) / 11 * (WIDE - LEFT - 28)
 
     def y(self, share):
         return TOP + (0.6 - share) / 0.6 * (HIGH - TOP - 30)
@@ -168,11 +169,12 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--images", default="", help="folder of the pictures")
+    parser.add_argument("--ranks", type=int, nargs="*", default=RANKS, help="numbers of ranks in the tables")
     options = parser.parse_args()
     for strong in (False, True):
         for name in LINES:
             print(f"\n{name}, {'strong' if strong else 'weak'} scaling\n")
-            print("\n".join(table(name, strong)))
+            print("\n".join(table(name, strong, options.ranks)))
         if options.images:
             kind = "strong" if strong else "weak"
             Path(options.images, f"simulate-{kind}.svg").write_text(picture(strong))

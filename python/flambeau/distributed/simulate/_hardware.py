@@ -197,11 +197,11 @@ class Cluster:
 
 
 # Peaks of data sheets, without sparsity; bandwidths of links per direction. Latencies and efficiencies are
-# assumptions of ours. name -> flop/s in bfloat16 and float32, bytes, bytes/s, bytes/s inside and between.
+# assumptions of ours. name -> flop/s in bfloat16 and float32, GiB, bytes/s, bytes/s inside and between.
 _PRESETS: dict[str, tuple[float, float, float, float, float, float]] = {
-    "a100": (312e12, 19.5e12, 80e9, 2.039e12, 300e9, 25e9),
-    "h100": (989e12, 67e12, 80e9, 3.35e12, 450e9, 50e9),
-    "b200": (2250e12, 75e12, 180e9, 7.7e12, 900e9, 50e9),
+    "a100": (312e12, 19.5e12, 80, 2.039e12, 300e9, 25e9),
+    "h100": (989e12, 67e12, 80, 3.35e12, 450e9, 50e9),
+    "b200": (2250e12, 75e12, 180, 7.7e12, 900e9, 50e9),
 }
 _PER_NODE, _EFFICIENCY, _OVERHEAD = 8, 0.6, 3e-6
 _LATENCY_INSIDE, _LATENCY_BETWEEN = 3e-6, 10e-6
@@ -234,7 +234,7 @@ def preset(name: str, ranks: int, algorithms: tuple[str, ...] = ALGORITHMS) -> C
     half, single, memory, bandwidth, inside, between = _PRESETS[name]
     device = Device(
         flops={"bfloat16": half, "float16": half, "float32": single},
-        memory=memory,
+        memory=memory * 2**30,
         bandwidth=bandwidth,
         overhead=_OVERHEAD,
         efficiency=_EFFICIENCY,
