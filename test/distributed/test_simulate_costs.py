@@ -110,6 +110,12 @@ def test_the_members_of_a_node_share_its_links():
     assert apart == pytest.approx(31e-5 + 31 / 32 * 8), "each device sends its own blocks"
 
 
+def test_the_node_with_the_fewest_members_bounds_a_ring():
+    """Twelve ranks are eight in one node and four in the next, whose four links carry all bytes."""
+    uneven = collective_time(levels("ring", "hierarchical"), "all_gather", 8e9, ranks=12)
+    assert uneven == pytest.approx(11e-5 + 11 / 12 * 8 / 4)
+
+
 def test_rings_send_the_fewest_bytes():
     assert sent_bytes("all_reduce", 800.0, 4) == 1200 and sent_bytes("all_gather", 800.0, 4) == 600
 

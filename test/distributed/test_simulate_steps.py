@@ -408,22 +408,23 @@ def drawn(seed):
         optimizer=draw.choice(("sgd", "momentum", "adamw")),
     )
     model = transformer(layers=8, width=48, heads=4, vocabulary=64, sequence=draw.choice((8, 64)))
+    cluster = drawn_cluster(draw, tensor * pipeline * copies * draw.choice((1, 2, 3)))
+    slow = {draw.randrange(cluster.ranks): 1.5} if draw.random() < 0.5 else {}
+    return model, cluster, plan, slow
+
+
+def drawn_cluster(draw, ranks):
+    """Nodes with a multiple of some ranks in all; groups may lie across them in any way."""
     per_node = draw.choice((1, 2, 3, 4, 8))
-    ranks = tensor * pipeline * copies * draw.choice((1, 2, 3)) * per_node
-    rates = {"float32": 1e11, "bfloat16": 1e12}
     fast = Device(
-        flops=rates,
+        flops={"float32": 1e11, "bfloat16": 1e12},
         memory=1e9,
         bandwidth=1e11,
         overhead=draw.choice((0.0, 1e-6)),
         overlaps=draw.random() < 0.7,
     )
-    links = [Link(draw.choice((0.0, 1e-6)), 10.0 ** draw.randint(8, 11)) for _ in range(2)]
-    cluster = Cluster(
-        device=fast, nodes=ranks // per_node, per_node=per_node, inside=links[0], between=links[1]
-    )
-    slow = {draw.randrange(ranks): 1.5} if draw.random() < 0.5 else {}
-    return model, cluster, plan, slow
+    inside, between = (Link(draw.choice((0.0, 1e-6)), 10.0 ** draw.randint(8, 11)) for _ in range(2))
+    return Cluster(device=fast, nodes=ranks, per_node=per_node, inside=inside, between=between)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -114,7 +114,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """Where the members of a group are: `size` devices in `nodes` nodes, at most `per_node` in each."""
+    """Where the members of a group are: `size` devices in `nodes` nodes, at least `per_node` in each."""
 
     size: int
     nodes: int
@@ -180,7 +180,7 @@ class Cluster:
     def topology(self, ranks: Iterable[int]) -> Topology:
         """Return where some ranks are."""
         counts = Counter(rank // self.per_node for rank in ranks)
-        return Topology(sum(counts.values()), len(counts), max(counts.values()))
+        return Topology(sum(counts.values()), len(counts), min(counts.values()))
 
     def link(self, topology: Topology) -> Link:
         """Return the slowest link of a group, with the bandwidth of all members of a node together.
