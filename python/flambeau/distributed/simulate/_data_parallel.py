@@ -98,8 +98,15 @@ class Groups(DataParallel):
     def __init__(self, rank: Rank) -> None:
         self.rank, self.stage, self.plan = rank, rank.stage, rank.plan
         self.held = [{name: _Held(unit) for name, unit in units.items()} for units in self.stage.units]
-        self.names = [(_names(layers), _names(layers[::-1])) for layers in self.stage.chunks]
+        self.names = [
+            tuple([name for name in _names(part) if name in units] for part in (layers, layers[::-1]))
+            for layers, units in zip(self.stage.chunks, self.stage.units, strict=True)
+        ]
         self.reductions: list[int] = []
+
+    def _held(self, layer: Layer, place: Place) -> _Held | None:
+        """Return what the rank has of a layer's group; None for a group without parameters."""
+        return self.held[place.action.chunk].get(layer.group)
 
     # --- parameters ------------------------------------------------------------------------------------
 
@@ -113,8 +120,8 @@ class Groups(DataParallel):
         held.gather = self.rank.collective("shard", name, "all_gather", received, after, changes)
 
     def before(self, layer: Layer, place: Place) -> None:
-        held = self.held[place.action.chunk][layer.group]
-        if held.is_whole:
+        held = self._held(layer, place)
+        if held is None or held.is_whole:
             return
         self._gather(held, self.rank.last)
         gathered = held.gather or []
@@ -152,8 +159,8 @@ class Groups(DataParallel):
         task.changes += self.rank.changes_of([(kind, nbytes, True) for kind, nbytes in changes])
 
     def after_forward(self, layer: Layer, place: Place) -> None:
-        held = self.held[place.action.chunk][layer.group]
-        if layer.group and self.plan.reshards:
+        held = self._held(layer, place)
+        if held is not None and layer.group and self.plan.reshards:
             self._free(held)
 
     # --- gradients -------------------------------------------------------------------------------------
@@ -169,8 +176,8 @@ class Groups(DataParallel):
         return [("gradients", nbytes, False)] if is_new else []
 
     def after_backward(self, layer: Layer, place: Place, is_end_of_group: bool) -> None:
-        held = self.held[place.action.chunk][layer.group]
-        if not is_end_of_group:
+        held = self._held(layer, place)
+        if held is None or not is_end_of_group:
             return
         reduces = place.is_last or self.plan.reduces_each
         if reduces:

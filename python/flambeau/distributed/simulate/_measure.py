@@ -167,6 +167,8 @@ class _Units:
         recorder = self.recorder
 
         def before(_: Any, args: Any, kwargs: Any) -> None:
+            if recorder.in_backward:  # forward is repeated for a checkpoint
+                return
             outside = recorder.current
             inputs = tree_leaves((args, kwargs))
             if outside is not None:
@@ -175,6 +177,8 @@ class _Units:
             recorder.begin(name, name)
 
         def after(_: Any, args: Any, output: Any) -> None:
+            if recorder.in_backward:
+                return
             segment = recorder.at()
             segment.output = _nbytes(tree_leaves(output))
             self._on_gradients(tree_leaves(output), segment)

@@ -74,7 +74,7 @@ class Stage:
         for layer in layers:
             local = [weight.local(self.plan.tensor) for weight in layer.weights]
             shapes.setdefault(layer.group, []).extend(local)
-        return {name: Unit(name, tuple(found), self.layout.shard) for name, found in shapes.items()}
+        return {name: Unit(name, tuple(found), self.layout.shard) for name, found in shapes.items() if found}
 
     def state(self, index: int) -> dict[str, int]:
         """Return the bytes of parameters, gradients and optimizer states with one part.

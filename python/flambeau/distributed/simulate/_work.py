@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -183,11 +184,17 @@ class Model:
         """Divide the layers into successive parts with equally many groups each.
 
         The layers before the first group belong to the first part, those after the last one to the last part.
-        Raises: ValueError if the number of groups is no multiple.
+        Raises: ValueError if the number of groups is no multiple, or a group's layers lie apart.
         """
-        names = list(dict.fromkeys(layer.group for layer in self.layers if layer.group))
+        runs = [name for name, _ in itertools.groupby(layer.group for layer in self.layers) if name]
+        names = list(dict.fromkeys(runs))
         if count == 1:
             return [self.layers]
+        if len(runs) > len(names):
+            again = next(name for name in names if runs.count(name) > 1)
+            raise ValueError(
+                f"Plan: expected layers of a group in one place for a pipeline, got {again} twice"
+            )
         if not names or len(names) % count:
             raise ValueError(
                 f"Plan: expected pipeline * chunks to divide the {len(names)} groups of layers, got {count}"
