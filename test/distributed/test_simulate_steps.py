@@ -6,6 +6,7 @@ import random
 import pytest
 from distributed.simulated_steps import FAST, device, layers, node, step
 from flambeau.distributed.simulate import Cluster, Device, Link, Plan, preset, simulate_step, transformer
+from flambeau.distributed.simulate._engine import Graph, Task
 from flambeau.distributed.simulate._simulation import simulated_tasks
 
 # --- pipelines -----------------------------------------------------------------------------------------
@@ -357,6 +358,32 @@ def test_faster_links_never_slow_a_step(plan):
         model = transformer(layers=8, width=64, heads=8, vocabulary=128, sequence=32, compute_dtype=None)
         steps.append(simulate_step(model, cluster, Plan(**plan)).step)
     assert steps == sorted(steps, reverse=True) and math.isfinite(steps[0])
+
+
+def test_tasks_that_wait_for_each_other_are_named():
+    graph = Graph()
+    for name, other in (("first", "second"), ("second", "first")):
+        number = graph.shared(name)
+        graph.tasks[number].name = name
+        graph.tasks[number].after.append(graph.shared(other))
+    graph.add(Task("third", seconds=1.0))
+    with pytest.raises(RuntimeError, match="got 2 that never begin: first, second"):
+        graph.run()
+
+
+def test_a_queue_keeps_its_order():
+    """A task that could begin waits for those before it in its queue."""
+    graph = Graph()
+    slow = graph.add(Task("slow", seconds=3.0), [(0, "a")])
+    graph.add(Task("waits", seconds=1.0, after=[slow]), [(0, "b")])
+    graph.add(Task("free", seconds=1.0), [(0, "b")])
+    graph.add(Task("both", seconds=1.0), [(0, "a"), (0, "c")])
+    assert [(task.name, task.start) for task in graph.run()] == [
+        ("slow", 0.0),
+        ("waits", 3.0),
+        ("both", 3.0),
+        ("free", 4.0),
+    ]
 
 
 def test_work_does_not_grow_with_ranks():

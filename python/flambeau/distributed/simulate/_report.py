@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flambeau.distributed.simulate._classes import RankClass
 from flambeau.distributed.simulate._engine import Task
@@ -83,7 +83,7 @@ class RankReport:
     communication: float
     memory: Mapping[str, float]
     peak: float
-    events: tuple[Event, ...]
+    events: tuple[Event, ...] = field(repr=False)
 
     def collectives(self) -> list[tuple[str, float, int]]:
         """Return kind, bytes of the whole tensor and number of ranks of each collective, in order."""
