@@ -58,6 +58,7 @@ GUIDES = {
         "compat.md",
         "extending.md",
         "distributed.md",
+        "simulate.md",
         "programs.md",
         "parity.md",
         "overrides-and-autocast.md",

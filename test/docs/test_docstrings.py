@@ -43,7 +43,7 @@ VERBS = frozenset(
     Compare Compile Compute Connect Convert Copy Count Create Decorate Define Delete Describe
     Destroy Divide Draw Drop Encode Enter Evaluate Exchange Expand Extend Fill Find Flatten Free
     Fuse Gather Generate Give Infer Interpolate Invert Join Keep Leave Limit Load Look Make Mark
-    Measure Move Multiply Normalize Override Pack Pad Place Pool Project Prune Put Raise Read
+    Measure Move Multiply Normalize Override Pack Pad Place Pool Predict Project Prune Put Raise Read
     Rearrange Receive Record Reduce Refuse Register Release Remove Replace Replicate Report Resize
     Require Restore Return Run Sample Say Scale Scatter Select Send Set Shift Shrink Shuffle Skip Slide
     Split Square Stack Start Store Sum Switch Take Tell Test Transfer Transform Turn Undo Unpack
@@ -173,6 +173,7 @@ OTHER_PACKAGES = (
     "distributed.checkpoint.storage",
     "distributed.device_mesh",
     "distributed.optim",
+    "distributed.simulate",
     "distributed.tensor",
     "distributed.tensor.parallel",
 )

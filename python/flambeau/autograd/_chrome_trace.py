@@ -121,6 +121,13 @@ def _write_text(path: str | os.PathLike[str], text: str) -> None:
         Path(path).write_text(text)
 
 
+def write_trace_events(
+    events: Iterable[Json], path: str | os.PathLike[str], facts: Mapping[str, Any]
+) -> None:
+    """Write events of the format with some facts about them, compressed if ``path`` ends in ``.gz``."""
+    _write_text(path, json.dumps({**facts, "traceEvents": list(events)}))
+
+
 def write_events(events: Iterable[Any], path: str) -> None:
     """Write a list of events: the whole recording if it is the list of a profile."""
     recording = getattr(events, "_trace", None)
