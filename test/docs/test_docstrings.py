@@ -171,6 +171,9 @@ OTHER_PACKAGES = (
     "distributed.checkpoint.storage",
     "distributed.device_mesh",
     "distributed.optim",
+    "distributed.pipelining",
+    "distributed.pipelining.microbatch",
+    "distributed.pipelining.schedules",
     "distributed.tensor",
     "distributed.tensor.parallel",
 )

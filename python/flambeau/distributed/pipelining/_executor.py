@@ -142,14 +142,16 @@ class Executor:
         forward = action.computation_type is SEND_F
         outbox = self._outboxes[index, forward]
         outbox.drop_ended()
-        context: Any
-        if forward:
-            before = self._inboxes.get((index, True))
-            context = (None if before is None else before.number, self._step.signature(index == 0))
-        else:
-            context = self._inboxes[index, True].number
+        context = self._context(index) if forward else self._inboxes[index, True].number
         tensors = self._sends.pop((index, forward, microbatch))
         outbox.send(self._batch, microbatch, tensors, context, self._step.trains)
+
+    def _context(self, index: int) -> Any:
+        """Return what the shapes of a stage's results depend on."""
+        if (index, True) not in self._inboxes and index > 0:
+            return self._context(index - 1)  # on the same rank
+        arriving = None if index == 0 else self._inboxes[index, True].number
+        return arriving, self._step.signature(index == 0)
 
     def _receive(self, action: _Action) -> None:
         forward = action.computation_type is RECV_F

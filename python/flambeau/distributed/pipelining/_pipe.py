@@ -40,6 +40,7 @@ class Pipe(Module):
         has_loss_and_backward: whether `split_gm` computes a loss.
         loss_spec: where the loss is in the result.
 
+    Shape: that of the model.
     Raises: ValueError for a number of stages that `split_gm` does not have.
 
     Example:

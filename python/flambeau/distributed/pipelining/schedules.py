@@ -9,12 +9,20 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from flambeau.distributed.pipelining import _orders
-from flambeau.distributed.pipelining._actions import (
-    BACKWARD_INPUT,
-    BACKWARD_WEIGHT,
-    FORWARD,
-    FULL_BACKWARD,
-)
+from flambeau.distributed.pipelining._actions import BACKWARD_INPUT as BACKWARD_INPUT
+from flambeau.distributed.pipelining._actions import BACKWARD_WEIGHT as BACKWARD_WEIGHT
+from flambeau.distributed.pipelining._actions import FORWARD as FORWARD
+from flambeau.distributed.pipelining._actions import FULL_BACKWARD as FULL_BACKWARD
+from flambeau.distributed.pipelining._actions import OVERLAP_F_B as OVERLAP_F_B
+from flambeau.distributed.pipelining._actions import RECV_B as RECV_B
+from flambeau.distributed.pipelining._actions import RECV_F as RECV_F
+from flambeau.distributed.pipelining._actions import REDUCE_GRAD as REDUCE_GRAD
+from flambeau.distributed.pipelining._actions import RESHARD as RESHARD
+from flambeau.distributed.pipelining._actions import SEND_B as SEND_B
+from flambeau.distributed.pipelining._actions import SEND_F as SEND_F
+from flambeau.distributed.pipelining._actions import UNSHARD as UNSHARD
+from flambeau.distributed.pipelining._actions import _Action as _Action
+from flambeau.distributed.pipelining._actions import _ComputationType as _ComputationType
 from flambeau.distributed.pipelining._base import _PipelineSchedule
 from flambeau.distributed.pipelining._lowering import read_csv, write_csv
 from flambeau.distributed.pipelining.stage import PipelineStage
