@@ -1,4 +1,4 @@
-"""Tables of pipelines: orders against PyTorch's, dependencies, waiting, messages, CSV, and what is refused."""
+"""Tables of pipelines: orders as in PyTorch, dependencies, waiting, messages, CSV, and what is refused."""
 
 import importlib
 import itertools

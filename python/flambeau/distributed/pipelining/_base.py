@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -84,7 +85,8 @@ class _PipelineSchedule:
         self.pipeline_order_with_comms: Mapping[int, Sequence[_Action | None]] = orders
         self._actions = [action for action in orders[self.rank] if action is not None]
         self._forward_actions = with_messages(forward_only(table))[self.rank]
-        self._executor = Executor(self._stages, owner)
+        text = ";".join(f"{rank}: {table[rank]}" for rank in sorted(table))
+        self._executor = Executor(self._stages, owner, zlib.crc32(text.encode()))
 
     # --- steps -------------------------------------------------------------------------------------------
 

@@ -70,11 +70,12 @@ class Executor:
     Args:
         stages: the stages of this rank.
         owner: stage -> rank in the group.
+        table: a checksum of the schedule's table.
     """
 
-    def __init__(self, stages: Sequence[PipelineStage], owner: Mapping[int, int]) -> None:
+    def __init__(self, stages: Sequence[PipelineStage], owner: Mapping[int, int], table: int) -> None:
         self._stages = {stage.stage_index: stage for stage in stages}
-        self._owner = owner
+        self._owner, self._table = owner, table
         self._outboxes: dict[tuple[int, bool], Outbox] = {}
         self._inboxes: dict[tuple[int, bool], Inbox] = {}
         for index, stage in self._stages.items():
@@ -104,7 +105,7 @@ class Executor:
         what = "output" if target > source else "gradients"
         verb = "sending to" if to_other else "receiving from"
         words = f"stage {index}: {verb} rank {self._owner[other]} the {what} of stage {source}"
-        return Peer(stage.group, self._owner[other], tag, words, stage.device)
+        return Peer(stage.group, self._owner[other], tag, words, stage.device, self._table)
 
     def run(self, actions: Sequence[_Action], step: Step) -> None:
         """Run the actions of a step in order.
@@ -197,7 +198,11 @@ class Executor:
     def _loss(self, result: Any, microbatch: int) -> Any:
         step = self._step
         assert step.loss_fn is not None and step.targets is not None
-        loss = step.loss_fn(result, step.targets[microbatch], **step.loss_kwargs)
+        try:
+            loss = step.loss_fn(result, step.targets[microbatch], **step.loss_kwargs)
+        except Exception as error:
+            error.add_note(f"in loss_fn for stage {max(self._stages)}, micro-batch {microbatch}")
+            raise
         if step.trains and not (isinstance(loss, Tensor) and loss.numel() == 1):
             got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise RuntimeError(

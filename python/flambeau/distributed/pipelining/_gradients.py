@@ -72,8 +72,10 @@ class StageGradients:
 
     def begin(self) -> None:
         """Put gradients of earlier steps aside, so that only those of this step are scaled."""
+        # The reduction writes into gradients that are views of buckets.
+        copies = isinstance(self._module, DistributedDataParallel) and self._module.gradient_as_bucket_view
         found = [(p, p.grad) for p in self._module.parameters() if p.grad is not None]
-        self._earlier = [(parameter, grad) for parameter, grad in found if grad is not None]
+        self._earlier = [(p, grad.clone() if copies else grad) for p, grad in found]
         for parameter, _ in self._earlier:
             parameter.grad = None
 

@@ -1,9 +1,9 @@
 """Tensors from one stage to the next: shapes are sent when they are new, and known afterwards.
 
 The first message of a direction in a step names the sender's description of the step: its number, whether it
-is new, and whether backward follows. With a new description, shapes and dtypes precede the tensors of each
-micro-batch, and the receiver keeps them; otherwise receives are posted before the tensors are sent. So
-micro-batches may differ in size, and no stage runs an additional time to find out shapes.
+is new, whether backward follows, and a checksum of the schedule. With a new description, shapes and dtypes
+precede the tensors of each micro-batch, and the receiver keeps them; otherwise receives are posted before the
+tensors are sent. So micro-batches may differ in size, and no stage runs twice to find out shapes.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Peer(NamedTuple):
         tag: of the direction; the next number is also used.
         words: what the messages are, for errors.
         device: where tensors are.
+        table: a checksum of the schedule's table.
     """
 
     group: Any
@@ -45,6 +46,7 @@ class Peer(NamedTuple):
     tag: int
     words: str
     device: Any
+    table: int
 
 
 class Batch:
@@ -137,7 +139,7 @@ class Outbox:
                 self._numbers[key] = len(self._numbers)
             self._known[self._numbers[key]] = {}
         self.number = self._numbers[key]
-        head = flambeau.tensor([self.number, self._is_new, trains], dtype=flambeau.int64)
+        head = flambeau.tensor([self.number, self._is_new, trains, self._peer.table], dtype=flambeau.int64)
         batch.add(isend, head, self._peer, self._peer.tag, self._works)
 
     def _fitted(self, tensors: Any, found: Any, known: list[Described], microbatch: int) -> Any:
@@ -195,7 +197,7 @@ class Inbox:
             microbatch: the micro-batch; calls are in the order in which the neighbour sends.
         """
         if self._head is None:
-            self._head = flambeau.empty(3, dtype=flambeau.int64)
+            self._head = flambeau.empty(4, dtype=flambeau.int64)
             batch.add(irecv, self._head, self._peer, self._peer.tag, self._head_works)
         self._waiting.append(microbatch)
         if self.number is not None and not self._is_new:
@@ -245,7 +247,9 @@ class Inbox:
     def _read_head(self, trains: bool, where: str) -> None:
         assert self._head is not None
         wait(self._head_works, where)
-        self.number, is_new, theirs = self._head.tolist()
+        self.number, is_new, theirs, table = self._head.tolist()
+        if table != self._peer.table:
+            raise RuntimeError(f"{where}: expected one schedule and n_microbatches on all ranks, got several")
         self._is_new = bool(is_new)
         if self._is_new:
             self._known[self.number] = {}

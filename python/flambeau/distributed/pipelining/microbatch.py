@@ -72,17 +72,20 @@ def _is_spec(value: Any) -> bool:
     return isinstance(value, TensorChunkSpec | _CustomReducer) or value is _Replicate
 
 
-def _leaves_of_spec(name: str, given: Any, structure: Any, default: list[Any]) -> list[Any]:
+def _leaves_of_spec(name: str, given: Any, part: Any) -> list[Any]:
     """Return one specification per value."""
+    values, _ = tree_flatten(part)
     if given is None:
-        return default
-    found, shape = tree_flatten(given, is_leaf=lambda leaf: _is_spec(leaf) or leaf is None)
-    if len(found) == 1 and _is_spec(given):
-        found = found * len(default)
-    elif shape != structure and len(found) != len(default):
-        raise ValueError(
-            f"{name}: expected one specification per value, {len(default)} in all, got {given!r}"
-        )
+        return [TensorChunkSpec(0) if isinstance(value, Tensor) else None for value in values]
+    if isinstance(given, dict) and isinstance(part, dict):
+        if given.keys() != part.keys():
+            raise ValueError(f"{name}: expected specifications of {list(part)}, got {list(given)}")
+        given = {key: given[key] for key in part}  # in the order of the values
+    found, _ = tree_flatten(given, is_leaf=lambda leaf: _is_spec(leaf) or leaf is None)
+    if _is_spec(given):
+        found = found * len(values)
+    if len(found) != len(values):
+        raise ValueError(f"{name}: expected {len(values)} specifications, one per value, got {given!r}")
     for one in found:
         if not (_is_spec(one) or one is None):
             raise TypeError(f"{name}: Expected TensorChunkSpec, got {type(one).__name__}")
@@ -140,9 +143,7 @@ def split_args_kwargs_into_chunks(
     leaves, structure = tree_flatten(whole)
     specs: list[Any] = []
     for part, given in zip(whole, (args_chunk_spec, kwargs_chunk_spec), strict=True):
-        values, shape = tree_flatten(part)
-        default = [TensorChunkSpec(0) if isinstance(v, Tensor) else None for v in values]
-        specs += _leaves_of_spec(name, given or None, shape, default)
+        specs += _leaves_of_spec(name, given or None, part)
     divided = [_pieces(name, value, spec, chunks) for value, spec in zip(leaves, specs, strict=True)]
     tensors = [
         len(d) for d, v, s in zip(divided, leaves, specs, strict=True) if len(d) != chunks or _is_cut(v, s)
@@ -186,10 +187,9 @@ def merge_chunks(chunks: list[Any], chunk_spec: Any) -> Any:
         if other != structure:
             raise ValueError(f"merge_chunks: expected results of the structure {structure}, got {other}")
         columns.append(values)
-    default = [TensorChunkSpec(0) if isinstance(value, Tensor) else None for value in first]
     if isinstance(chunk_spec, tuple | list) and len(chunk_spec) == 1 and isinstance(chunks[0], Tensor):
         return (merge_chunks(chunks, chunk_spec[0]),)
-    specs = _leaves_of_spec("merge_chunks", chunk_spec, structure, default)
+    specs = _leaves_of_spec("merge_chunks", chunk_spec, chunks[0])
     rows = zip(*columns, strict=True)
     return tree_unflatten(
         [_joined(list(row), spec) for row, spec in zip(rows, specs, strict=True)], structure
