@@ -173,6 +173,19 @@ def test_calls_that_are_refused_leave_the_schedule_usable():
     assert equal(grads(layer), reference([layer], x, y, 3))
 
 
+def test_a_step_that_fails_leaves_earlier_gradients():
+    layers = [fb.nn.Linear(3, 3), fb.nn.Linear(3, 3)]
+    x, y = batch()
+    schedule_of(*layers).step(x, target=y)
+    before = [g for layer in layers for g in grads(layer)]
+    losses = iter([F.mse_loss])
+    with pytest.raises(StopIteration):
+        schedule_of(*layers, name="Interleaved1F1B", loss_fn=lambda a, b: next(losses)(a, b)).step(
+            x, target=y
+        )
+    assert equal([g for layer in layers for g in grads(layer)], before)
+
+
 @pytest.mark.parametrize(
     ("loss_fn", "words"),
     [

@@ -125,7 +125,12 @@ class _PipelineSchedule:
         for stage in self._stages:
             stage.has_backward = True
             stage.gradients.begin()
-        self._execute(self._actions, step)
+        try:
+            self._execute(self._actions, step)
+        except BaseException:
+            for stage in self._stages:
+                stage.gradients.undo()
+            raise
         for stage in self._stages:
             stage.gradients.end(self._n_microbatches if self.scale_grads else 1)
         return self._result(step, losses)

@@ -135,6 +135,7 @@ class Executor:
                 inbox.reset()
             for stage in self._stages.values():
                 stage.clear_runtime_states()
+            del self._step, self._arrived, self._sends
 
     # --- messages ----------------------------------------------------------------------------------------
 

@@ -79,6 +79,14 @@ class StageGradients:
         for parameter, _ in self._earlier:
             parameter.grad = None
 
+    def undo(self) -> None:
+        """Give the parameters the gradients that they had before a step that failed."""
+        for parameter in self._module.parameters():
+            parameter.grad = None
+        for parameter, grad in self._earlier:
+            parameter.grad = grad
+        self._earlier = []
+
     def end(self, divisor: int) -> None:
         """Divide the gradients of this step, and add those of earlier steps."""
         with flambeau.no_grad():
