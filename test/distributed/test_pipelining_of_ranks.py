@@ -83,6 +83,39 @@ for rows in [*range(2, 72), *range(2, 72), 5, 4, 5]:
     schedule.step(x, target=y)
     found.append(same(modules, apart(modules, x, y, 2), [rank]))
 
+kept = [len(box._numbers) for box in schedule._executor._outboxes.values()]
+assert kept == [64] * (rank == 0), kept
+
+# a gradient that only some micro-batches have, and then others
+class Some(nn.Module):
+    which, calls = (), 0
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x, y):
+        Some.calls += 1
+        return self.layer(x) + y if (Some.calls - 1) % 3 in Some.which else self.layer(x)
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.a(x), self.b(x)
+
+modules = [Two(), Some()]
+schedule = simple(modules, 3)
+x, y = fw.randn(6, 3), fw.randn(6, 3)
+for Some.which in ((0, 1, 2), (0, 2), (0,), (2,), (), (1, 2), ()):
+    modules[rank].zero_grad()
+    Some.calls = 0
+    schedule.step(x, target=y)
+    Some.calls = 0
+    found.append(same(modules, apart(modules, x, y, 3), [rank]))
+
 # dtypes and messages that do not fit MPI's buffers
 for dtype, width in ((fw.float64, 3), (fw.bfloat16, 3), (fw.float32, 700)):
     fw.manual_seed(2)
@@ -269,6 +302,16 @@ def wrap(kind, stage):
 def whole(t):
     return t.full_tensor() if hasattr(t, "full_tensor") else t
 
+reductions = []
+for called in ("allreduce", "_reduce_scatter_base"):
+    inner = getattr(dp, called)
+    setattr(dp, called, lambda *a, inner=inner, **o: (reductions.append(1), inner(*a, **o))[1])
+
+def expected(kind, stage):
+    \"\"\"The number of reductions of a step.\"\"\"
+    linear = sum(isinstance(module, nn.Linear) for module in stage.children())
+    return {"ddp": 1, "ddp, views": 2, "fully_shard": linear + 1}[kind]
+
 def worst_of(kind, name, local):
     count, worst = 2 * local, 0.0
     stages = make_stages(count)
@@ -288,7 +331,9 @@ def worst_of(kind, name, local):
             theirs.zero_grad()
         before = [[None if p.grad is None else p.grad.clone() for p in s.parameters()] for s in twin]
         rows = slice(8 * dp.rank(), 8 * dp.rank() + 8)
+        reductions.clear()
         schedule.step(x[rows], target=y[rows])
+        assert len(reductions) == sum(expected(kind, twin[i]) for i in own), (kind, len(reductions))
         theirs.zero_grad()
         for half in (slice(0, 8), slice(8, 16)):
             alone(twin, x[half], y[half], 4, range(4), False)

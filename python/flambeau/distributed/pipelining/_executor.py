@@ -23,7 +23,8 @@ from flambeau.distributed.pipelining._actions import (
     _Action,
     parts_of,
 )
-from flambeau.distributed.pipelining._wire import Batch, Inbox, Outbox, Peer, described
+from flambeau.distributed.pipelining._gradient_wire import GradientInbox, GradientOutbox
+from flambeau.distributed.pipelining._wire import Batch, Described, Inbox, Outbox, Peer, described
 from flambeau.distributed.pipelining.stage import PipelineStage
 from flambeau.utils._pytree import tree_flatten, tree_map_only
 
@@ -76,23 +77,26 @@ class Executor:
     def __init__(self, stages: Sequence[PipelineStage], owner: Mapping[int, int], table: int) -> None:
         self._stages = {stage.stage_index: stage for stage in stages}
         self._owner, self._table = owner, table
-        self._outboxes: dict[tuple[int, bool], Outbox] = {}
-        self._inboxes: dict[tuple[int, bool], Inbox] = {}
+        self._outboxes: dict[int, Outbox] = {}  # by the stage of this rank
+        self._inboxes: dict[int, Inbox] = {}
+        self._gradient_outboxes: dict[int, GradientOutbox] = {}
+        self._gradient_inboxes: dict[int, GradientInbox] = {}
         for index, stage in self._stages.items():
-            for other, forward in ((index + 1, True), (index - 1, False)):
-                if owner.get(other, owner[index]) != owner[index]:
-                    out, into = (self._peer(stage, other, to_other) for to_other in (True, False))
-                    self._outboxes[index, forward] = Outbox(out)
-                    self._inboxes[index, not forward] = Inbox(into)
+            if owner.get(index + 1, owner[index]) != owner[index]:
+                self._outboxes[index] = Outbox(self._peer(stage, index + 1, True))
+                self._gradient_inboxes[index] = GradientInbox(self._peer(stage, index + 1, False))
+            if owner.get(index - 1, owner[index]) != owner[index]:
+                self._inboxes[index] = Inbox(self._peer(stage, index - 1, False))
+                self._gradient_outboxes[index] = GradientOutbox(self._peer(stage, index - 1, True))
         self._run: dict[Any, Callable[[_Action], None]] = {
             FORWARD: self._forward,
             FULL_BACKWARD: self._backward,
             BACKWARD_INPUT: self._backward,
             BACKWARD_WEIGHT: self._weights,
             SEND_F: self._send,
-            SEND_B: self._send,
+            SEND_B: self._send_gradients,
             RECV_F: self._receive,
-            RECV_B: self._receive,
+            RECV_B: self._receive_gradients,
             UNSHARD: lambda action: self._stages[action.stage_index].gradients.set_whole(True),
             RESHARD: lambda action: self._stages[action.stage_index].gradients.set_whole(False),
             REDUCE_GRAD: lambda action: self._stages[action.stage_index].gradients.reduce(),
@@ -118,6 +122,8 @@ class Executor:
         self._step, self._batch = step, Batch()
         self._arrived: dict[tuple[int, bool, int], list[Tensor | None]] = {}  # from stages of this rank
         self._sends: dict[tuple[int, bool, int], list[Tensor | None]] = {}
+        self._results: dict[int, dict[int, list[Described]]] = {index: {} for index in self._stages}
+        self._arguments: dict[tuple[int, int], list[Described]] = {}
         backwards = [a for a in parts_of(actions) if a.computation_type in (FULL_BACKWARD, BACKWARD_INPUT)]
         self._last = {action.stage_index: action.microbatch_index for action in backwards}
         try:
@@ -128,47 +134,70 @@ class Executor:
             self._batch.start()
             for outbox in self._outboxes.values():
                 outbox.finish()
+            for gradients in self._gradient_outboxes.values():
+                gradients.finish()
         finally:
             for outbox in self._outboxes.values():
                 outbox.reset()
             for inbox in self._inboxes.values():
                 inbox.reset()
+            for arriving in self._gradient_inboxes.values():
+                arriving.reset()
             for stage in self._stages.values():
                 stage.clear_runtime_states()
-            del self._step, self._arrived, self._sends
+            del self._step, self._arrived, self._sends, self._results, self._arguments
 
     # --- messages ----------------------------------------------------------------------------------------
 
     def _send(self, action: _Action) -> None:
         index, microbatch = action.stage_index, _number(action)
-        forward = action.computation_type is SEND_F
-        outbox = self._outboxes[index, forward]
+        outbox = self._outboxes[index]
         outbox.drop_ended()
-        context = self._context(index) if forward else self._inboxes[index, True].number
-        tensors = self._sends.pop((index, forward, microbatch))
-        outbox.send(self._batch, microbatch, tensors, context, self._step.trains)
+        tensors = self._sends.pop((index, True, microbatch))
+        outbox.send(self._batch, microbatch, tensors, self._context(index), self._step.trains)
+
+    def _send_gradients(self, action: _Action) -> None:
+        index, microbatch = action.stage_index, _number(action)
+        outbox = self._gradient_outboxes[index]
+        outbox.drop_ended()
+        wanted = self._arguments.pop((index, microbatch))
+        outbox.send(self._batch, wanted, self._sends.pop((index, False, microbatch)))
 
     def _context(self, index: int) -> Any:
         """Return what the shapes of a stage's results depend on."""
-        if (index, True) not in self._inboxes and index > 0:
+        if index not in self._inboxes and index > 0:
             return self._context(index - 1)  # on the same rank
-        arriving = None if index == 0 else self._inboxes[index, True].number
+        arriving = None if index == 0 else self._inboxes[index].number
         return arriving, self._step.signature(index == 0)
 
     def _receive(self, action: _Action) -> None:
-        forward = action.computation_type is RECV_F
-        self._inboxes[action.stage_index, forward].expect(self._batch, _number(action))
+        self._inboxes[action.stage_index].expect(self._batch, _number(action))
 
-    def _taken(self, index: int, forward: bool, microbatch: int) -> list[Tensor | None]:
-        """Return what a stage gets from a neighbour."""
-        inbox = self._inboxes.get((index, forward))
+    def _receive_gradients(self, action: _Action) -> None:
+        index = action.stage_index
+        self._gradient_inboxes[index].expect(self._batch, _number(action), self._results[index])
+
+    def _taken(self, index: int, microbatch: int) -> list[Tensor | None]:
+        """Return the arguments of a stage."""
+        inbox = self._inboxes.get(index)
         if inbox is None:
-            return self._arrived.pop((index, forward, microbatch))
-        return inbox.take(microbatch, self._step.trains)
+            return self._arrived.pop((index, True, microbatch))
+        tensors = inbox.take(microbatch, self._step.trains)
+        self._arguments[index, microbatch] = [described(t) for t in tensors if t is not None]
+        return tensors
+
+    def _taken_gradients(self, index: int, microbatch: int) -> list[Tensor | None]:
+        """Return the gradients of the results of a stage."""
+        inbox = self._gradient_inboxes.get(index)
+        if inbox is None:
+            return self._arrived.pop((index, False, microbatch))
+        grads = inbox.take(microbatch, self._results[index])
+        del self._results[index][microbatch]
+        return grads
 
     def _pass_on(self, index: int, forward: bool, microbatch: int, tensors: Sequence[Tensor | None]) -> None:
         """Give tensors to a neighbour, or keep them until they are sent."""
-        if (index, forward) in self._outboxes:
+        if index in (self._outboxes if forward else self._gradient_outboxes):
             self._sends[index, forward, microbatch] = list(tensors)
             return
         if forward:
@@ -186,10 +215,12 @@ class Executor:
         if stage.is_first:
             args = tuple(step.args[microbatch])
         else:
-            args = tuple(self._taken(stage.stage_index, True, microbatch))
+            args = tuple(self._taken(stage.stage_index, microbatch))
         result = stage.forward_one_chunk(microbatch, args, step.kwargs[microbatch])
         if not stage.is_last:
-            self._pass_on(stage.stage_index, True, microbatch, stage.outputs_of(microbatch))
+            results = stage.outputs_of(microbatch)
+            self._results[stage.stage_index][microbatch] = [described(t) for t in results]
+            self._pass_on(stage.stage_index, True, microbatch, results)
             return
         if step.keeps_outputs:
             step.outputs[microbatch] = detached(result) if step.trains else result
@@ -224,7 +255,7 @@ class Executor:
                     "gradient, got one that does not require grad and does not have a grad_fn"
                 )
         else:
-            grads = self._taken(stage.stage_index, False, microbatch)
+            grads = self._taken_gradients(stage.stage_index, microbatch)
         found = stage.backward_one_chunk(
             microbatch,
             loss,

@@ -1,6 +1,6 @@
-"""Tensors from one stage to the next: shapes are sent when they are new, and known afterwards.
+"""Results of one stage to the next: shapes are sent when they are new, and known afterwards.
 
-The first message of a direction in a step names the sender's description of the step: its number, whether it
+The first message to a stage in a step names the sender's description of the step: its number, whether it
 is new, whether backward follows, and a checksum of the schedule. With a new description, shapes and dtypes
 precede the tensors of each micro-batch, and the receiver keeps them; otherwise receives are posted before the
 tensors are sent. So micro-batches may differ in size, and no stage runs twice to find out shapes.
@@ -27,6 +27,11 @@ def described(tensor: Tensor | None) -> Described:
     if tensor is None:
         return None
     return (*tensor.shape, str(tensor.dtype).removeprefix("flambeau."), tensor.requires_grad)
+
+
+def made_of(one: tuple[Any, ...], device: Any) -> Tensor:
+    """Return memory for a tensor that was described."""
+    return flambeau.empty(one[:-2], dtype=getattr(flambeau, one[-2]), device=device)
 
 
 class Peer(NamedTuple):
@@ -123,8 +128,11 @@ class Outbox:
             batch.add(isend, size, self._peer, self._peer.tag, self._works)
             body = flambeau.tensor(list(text), dtype=flambeau.uint8)
             batch.add(isend, body, self._peer, self._peer.tag, self._works)
-        else:
-            tensors = self._fitted(tensors, found, known[microbatch], microbatch)
+        elif found != known[microbatch]:
+            raise RuntimeError(
+                f"{self._peer.words}, micro-batch {microbatch}: expected tensors of the shapes, dtypes and "
+                f"requires_grad {known[microbatch]}, as in an earlier step with equal arguments, got {found}"
+            )
         for tensor in tensors:
             if tensor is not None:
                 batch.add(isend, tensor.detach(), self._peer, self._peer.tag + 1, self._works)
@@ -141,23 +149,6 @@ class Outbox:
         self.number = self._numbers[key]
         head = flambeau.tensor([self.number, self._is_new, trains, self._peer.table], dtype=flambeau.int64)
         batch.add(isend, head, self._peer, self._peer.tag, self._works)
-
-    def _fitted(self, tensors: Any, found: Any, known: list[Described], microbatch: int) -> Any:
-        """Return tensors of the shapes that the receiver expects; missing gradients are zero."""
-        result = list(tensors)
-        for place, (own, other) in enumerate(zip(found, known, strict=False)):
-            if own is None and other is not None:
-                dtype = getattr(flambeau, other[-2])
-                result[place] = flambeau.zeros(other[:-2], dtype=dtype, device=self._peer.device)
-            elif own != other:
-                break
-        else:
-            if len(found) == len(known):
-                return result
-        raise RuntimeError(
-            f"{self._peer.words}, micro-batch {microbatch}: expected tensors of the shapes, dtypes and "
-            f"requires_grad {known}, as in an earlier step with equal arguments, got {found}"
-        )
 
     def finish(self) -> None:
         """Wait until everything was sent."""
@@ -208,16 +199,12 @@ class Inbox:
         assert self.number is not None
         microbatch = self._waiting.pop(0)
         works: list[Work] = []
-        tensors = [self._made(one) for one in self._known[self.number][microbatch]]
+        shapes = self._known[self.number][microbatch]
+        tensors = [None if one is None else made_of(one, self._peer.device) for one in shapes]
         for tensor in tensors:
             if tensor is not None:
                 batch.add(irecv, tensor, self._peer, self._peer.tag + 1, works)
         self._arriving[microbatch] = (tensors, works)
-
-    def _made(self, one: Described) -> Tensor | None:
-        if one is None:
-            return None
-        return flambeau.empty(one[:-2], dtype=getattr(flambeau, one[-2]), device=self._peer.device)
 
     def take(self, microbatch: int, trains: bool) -> list[Tensor | None]:
         """Wait for the tensors of a micro-batch, and return them.
