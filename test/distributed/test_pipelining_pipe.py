@@ -187,68 +187,79 @@ def test_layers_inside_a_transformer_and_a_policy():
         assert [list(pipe.get_stage_module(i).state_dict())[0][0] for i in range(3)] == ["0", "1", "3"]
 
 
-def test_what_cannot_be_split():
-    class Branches(nn.Module):
-        def forward(self, x):
-            return x if x.sum() > 0 else -x
+class Branches(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
 
-    class Pairs(nn.Module):
-        def forward(self, x):
-            both = [x, x]
-            found = fb.split(x, 1)
-            pipe_split()
-            return fb.cat(found) + both[0]
 
-    class Stars(nn.Module):
-        def forward(self, *xs):
-            return xs[0]
+class Pairs(nn.Module):
+    def forward(self, x):
+        found = fb.split(x, 1)
+        pipe_split()
+        return fb.cat(found)
 
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(3, 3)
 
-        def forward(self, x):
-            return self.layer(self.layer(x))
+class Stars(nn.Module):
+    def forward(self, *xs):
+        return xs[0]
 
-    layer, x = nn.Linear(3, 3), fb.ones(2, 3)
-    layers = nn.Sequential(layer, nn.ReLU(), nn.Linear(3, 3))
-    whole = pipeline(layers, (x,))
-    end, begin = SplitPoint.END, SplitPoint.BEGINNING
-    for call, error, words in (
-        (lambda: pipeline(layers, (x,), split_spec={"zz": end}), AttributeError, "no attribute 'zz'"),
-        (lambda: pipeline(layers, (x,), split_spec={"0": 3}), ValueError, "Unknown split point type"),
-        (lambda: pipeline(layers, (x,), None, {}, lambda g: g), ValueError, "Cannot specify both"),
-        (lambda: pipeline(layers, (x,), split_policy=lambda g: None), TypeError, "expected a GraphModule"),
-        (lambda: pipeline(layers, x), TypeError, "expected a tuple as mb_args, got Tensor"),
-        (lambda: pipeline(layers, (x, x, x)), TypeError, "expected the arguments of Seq"),
-        (lambda: pipeline(layers, (x,), split_spec={"2": end}), ValueError, r"got none in \[1\]"),
-        (lambda: pipeline(layers, (x,), split_spec={"0": begin}), ValueError, r"got none in \[0\]"),
-        (lambda: pipeline(layers, (fb.ones(2, 4),)), RuntimeError, "shapes cannot be multiplied"),
-        (
-            lambda: pipeline(nn.Sequential(layer, nn.ReLU(), layer), (x,), split_spec={"1": begin}),
-            ValueError,
-            "expected each parameter in one stage, got 0 in stages 0 and 1",
-        ),
-        (
-            lambda: pipeline(Twice(), (x,), split_spec={"layer": end}),
-            ValueError,
-            "expected one call of the submodule",
-        ),
-        (lambda: pipeline(Branches(), (x,)), TraceError, "cannot decide control flow"),
-        (
-            lambda: pipeline(Pairs(), (x,)),
-            ValueError,
-            "expected tensors and numbers between stages, got tuple",
-        ),
-        (lambda: pipeline(Stars(), (x,)), ValueError, r"with named arguments, got \*xs"),
-        (lambda: pipeline(layers, (x,)).get_stage_module(1), ValueError, "Invalid stage index 1"),
-        (lambda: pipeline(layers, (x,)).build_stage(-1, "cpu"), ValueError, "Invalid stage index -1"),
-        (lambda: pipelining.Pipe(whole.split_gm, 3), ValueError, "with 3 stages, got fewer"),
-    ):
-        with pytest.raises(error, match=words):
-            call()
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.layer(self.layer(x))
+
+
+LAYER, X = nn.Linear(3, 3), fb.ones(2, 3)
+LAYERS, TIED = nn.Sequential(LAYER, nn.ReLU(), nn.Linear(3, 3)), nn.Sequential(LAYER, nn.ReLU(), LAYER)
+END, BEGINNING = {"split_spec": {"2": SplitPoint.END}}, {"split_spec": {"0": SplitPoint.BEGINNING}}
+REFUSED = [
+    (LAYERS, {"split_spec": {"zz": SplitPoint.END}}, AttributeError, "no attribute 'zz'"),
+    (LAYERS, {"split_spec": {"0": 3}}, ValueError, "Unknown split point type"),
+    (LAYERS, {"split_spec": {}, "split_policy": lambda g: g}, ValueError, "Cannot specify both"),
+    (LAYERS, {"split_policy": lambda g: None}, TypeError, "expected a GraphModule"),
+    (LAYERS, {"mb_args": X}, TypeError, "expected a tuple as mb_args, got Tensor"),
+    (LAYERS, {"mb_args": (X, X, X)}, TypeError, "expected the arguments of Sequential.forward: too many"),
+    (LAYERS, {"mb_args": (fb.ones(2, 4),)}, RuntimeError, "shapes cannot be multiplied"),
+    (LAYERS, END, ValueError, r"expected computations in each stage, got none in \[1\]"),
+    (LAYERS, BEGINNING, ValueError, r"expected computations in each stage, got none in \[0\]"),
+    (
+        TIED,
+        {"split_spec": {"1": SplitPoint.END}},
+        ValueError,
+        "each parameter in one stage, got 0 in stages 0 and 1",
+    ),
+    (
+        Twice(),
+        {"split_spec": {"layer": SplitPoint.END}},
+        ValueError,
+        "expected one call of the submodule 'layer'",
+    ),
+    (Branches(), {}, TraceError, "cannot decide control flow"),
+    (Pairs(), {}, ValueError, "expected tensors and numbers between stages, got tuple"),
+    (Stars(), {}, ValueError, r"expected a forward with named arguments, got \*xs"),
+]
+
+
+@pytest.mark.parametrize(("model", "options", "error", "words"), REFUSED)
+def test_what_cannot_be_split(model, options, error, words):
+    with pytest.raises(error, match=words):
+        pipeline(model, **{"mb_args": (X,), **options})
     assert pipe_split() is None  # a failed trace leaves no mark
+
+
+def test_stages_that_a_pipe_lacks():
+    pipe = pipeline(LAYERS, (X,))
+    for call, words in (
+        (lambda: pipe.get_stage_module(1), "Invalid stage index 1"),
+        (lambda: pipe.build_stage(-1, "cpu"), "Invalid stage index -1"),
+        (lambda: pipelining.Pipe(pipe.split_gm, 3), "expected a split_gm with 3 stages, got fewer"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_a_model_without_memory():

@@ -5,7 +5,7 @@ Each schedule is an order of actions per rank (`_orders`); `_lowering` adds mess
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from flambeau.distributed.pipelining import _orders
@@ -166,7 +166,7 @@ class _PipelineScheduleRuntime(PipelineScheduleMulti):
 
     def __init__(
         self,
-        stages: list[PipelineStage],
+        stages: Sequence[PipelineStage],
         n_microbatches: int,
         loss_fn: Callable[..., Any] | None = None,
         args_chunk_spec: Any = None,
@@ -192,28 +192,16 @@ class ScheduleGPipe(PipelineScheduleSingle):
     """Schedule of all forward passes, then all backward passes.
 
     Args: As for `PipelineScheduleSingle`.
-        stage: the stage of this rank.
-        n_microbatches: how many micro-batches a batch is divided into.
-        loss_fn: computes the loss of an output and a target. Default: there are only forward passes.
-        args_chunk_spec: the dimension of the batch in each positional argument. Default: 0.
-        kwargs_chunk_spec: the dimension of the batch in each keyword argument. Default: 0.
-        output_merge_spec: the dimension of the batch in each output. Default: 0.
-        scale_grads: whether gradients are divided by the number of micro-batches.
-
     Raises: as the base.
     Source: Huang et al. 2019, arXiv:1811.06965.
 
     Example:
         >>> dist = flambeau.distributed
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> layers = [flambeau.nn.Linear(2, 2) for _ in range(1)]
-        >>> device = flambeau.device("cpu")
-        >>> stages = [dist.pipelining.PipelineStage(m, i, 1, device) for i, m in enumerate(layers)]
-        >>> loss_fn = flambeau.nn.functional.mse_loss
-        >>> schedule = dist.pipelining.ScheduleGPipe(stages[0], 2, loss_fn)
-        >>> losses = []
-        >>> schedule.step(flambeau.ones(4, 2), target=flambeau.zeros(4, 2), losses=losses).shape, len(losses)
-        (flambeau.Size([4, 2]), 2)
+        >>> cpu, layer = flambeau.device("cpu"), flambeau.nn.Linear(2, 2)
+        >>> stage = dist.pipelining.PipelineStage(layer, 0, 1, cpu)
+        >>> dist.pipelining.ScheduleGPipe(stage, 2).pipeline_order[0]
+        [0F0, 0F1, 0B0, 0B1]
         >>> dist.destroy_process_group()
     """
 
@@ -224,28 +212,16 @@ class Schedule1F1B(PipelineScheduleSingle):
     """Schedule of one forward and one backward pass in turn, after as few forward passes as possible.
 
     Args: As for `PipelineScheduleSingle`.
-        stage: the stage of this rank.
-        n_microbatches: how many micro-batches a batch is divided into.
-        loss_fn: computes the loss of an output and a target. Default: there are only forward passes.
-        args_chunk_spec: the dimension of the batch in each positional argument. Default: 0.
-        kwargs_chunk_spec: the dimension of the batch in each keyword argument. Default: 0.
-        output_merge_spec: the dimension of the batch in each output. Default: 0.
-        scale_grads: whether gradients are divided by the number of micro-batches.
-
     Raises: as the base; ValueError for fewer micro-batches than stages.
     Source: Narayanan et al. 2021, arXiv:2104.04473 (PipeDream-Flush).
 
     Example:
         >>> dist = flambeau.distributed
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> layers = [flambeau.nn.Linear(2, 2) for _ in range(1)]
-        >>> device = flambeau.device("cpu")
-        >>> stages = [dist.pipelining.PipelineStage(m, i, 1, device) for i, m in enumerate(layers)]
-        >>> loss_fn = flambeau.nn.functional.mse_loss
-        >>> schedule = dist.pipelining.Schedule1F1B(stages[0], 2, loss_fn)
-        >>> losses = []
-        >>> schedule.step(flambeau.ones(4, 2), target=flambeau.zeros(4, 2), losses=losses).shape, len(losses)
-        (flambeau.Size([4, 2]), 2)
+        >>> cpu, layer = flambeau.device("cpu"), flambeau.nn.Linear(2, 2)
+        >>> stage = dist.pipelining.PipelineStage(layer, 0, 1, cpu)
+        >>> dist.pipelining.Schedule1F1B(stage, 2).pipeline_order[0]
+        [0F0, 0B0, 0F1, 0B1]
         >>> dist.destroy_process_group()
     """
 
@@ -256,30 +232,16 @@ class ScheduleInterleaved1F1B(_PipelineScheduleRuntime):
     """Schedule of one forward and one backward pass in turn, with several stages per rank.
 
     Args: As for `PipelineScheduleMulti`.
-        stages: the stages of this rank, in order.
-        n_microbatches: how many micro-batches a batch is divided into.
-        loss_fn: computes the loss of an output and a target. Default: there are only forward passes.
-        args_chunk_spec: the dimension of the batch in each positional argument. Default: 0.
-        kwargs_chunk_spec: the dimension of the batch in each keyword argument. Default: 0.
-        output_merge_spec: the dimension of the batch in each output. Default: 0.
-        scale_grads: whether gradients are divided by the number of micro-batches.
-        backward_requires_autograd: must be True.
-        defer_pp_recv: has no effect: receives are posted one computation ahead.
-
     Raises: as the base; ValueError if the micro-batches cannot be divided into rounds of equal size.
     Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.
 
     Example:
         >>> dist = flambeau.distributed
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> layers = [flambeau.nn.Linear(2, 2) for _ in range(2)]
-        >>> device = flambeau.device("cpu")
-        >>> stages = [dist.pipelining.PipelineStage(m, i, 2, device) for i, m in enumerate(layers)]
-        >>> loss_fn = flambeau.nn.functional.mse_loss
-        >>> schedule = dist.pipelining.ScheduleInterleaved1F1B(stages, 2, loss_fn)
-        >>> losses = []
-        >>> schedule.step(flambeau.ones(4, 2), target=flambeau.zeros(4, 2), losses=losses).shape, len(losses)
-        (flambeau.Size([4, 2]), 2)
+        >>> cpu, layer = flambeau.device("cpu"), flambeau.nn.Linear(2, 2)
+        >>> stages = [dist.pipelining.PipelineStage(layer, i, 2, cpu) for i in range(2)]
+        >>> dist.pipelining.ScheduleInterleaved1F1B(stages, 2).pipeline_order[0]
+        [0F0, 1F0, 1B0, 0F1, 0B0, 1F1, 1B1, 0B1]
         >>> dist.destroy_process_group()
     """
 
@@ -290,34 +252,22 @@ class ScheduleLoopedBFS(_PipelineScheduleRuntime):
     """Schedule of all micro-batches of one local stage, then those of the next one.
 
     Args: As for `PipelineScheduleMulti`.
-        stages: the stages of this rank, in order.
-        n_microbatches: how many micro-batches a batch is divided into.
-        loss_fn: computes the loss of an output and a target. Default: there are only forward passes.
-        output_merge_spec: the dimension of the batch in each output. Default: 0.
-        scale_grads: whether gradients are divided by the number of micro-batches.
-        backward_requires_autograd: must be True.
-        defer_pp_recv: has no effect: receives are posted one computation ahead.
-
     Raises: as the base.
     Source: Lamy-Poirier 2022, arXiv:2211.05953.
 
     Example:
         >>> dist = flambeau.distributed
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> layers = [flambeau.nn.Linear(2, 2) for _ in range(2)]
-        >>> device = flambeau.device("cpu")
-        >>> stages = [dist.pipelining.PipelineStage(m, i, 2, device) for i, m in enumerate(layers)]
-        >>> loss_fn = flambeau.nn.functional.mse_loss
-        >>> schedule = dist.pipelining.ScheduleLoopedBFS(stages, 2, loss_fn)
-        >>> losses = []
-        >>> schedule.step(flambeau.ones(4, 2), target=flambeau.zeros(4, 2), losses=losses).shape, len(losses)
-        (flambeau.Size([4, 2]), 2)
+        >>> cpu, layer = flambeau.device("cpu"), flambeau.nn.Linear(2, 2)
+        >>> stages = [dist.pipelining.PipelineStage(layer, i, 2, cpu) for i in range(2)]
+        >>> dist.pipelining.ScheduleLoopedBFS(stages, 2).pipeline_order[0]
+        [0F0, 0F1, 1F0, 1F1, 1B1, 1B0, 0B1, 0B0]
         >>> dist.destroy_process_group()
     """
 
     def __init__(
         self,
-        stages: list[PipelineStage],
+        stages: Sequence[PipelineStage],
         n_microbatches: int,
         loss_fn: Callable[..., Any] | None = None,
         output_merge_spec: Any = None,
@@ -325,14 +275,9 @@ class ScheduleLoopedBFS(_PipelineScheduleRuntime):
         backward_requires_autograd: bool = True,
         defer_pp_recv: bool = False,
     ) -> None:
+        required = backward_requires_autograd
         super().__init__(
-            stages,
-            n_microbatches,
-            loss_fn,
-            output_merge_spec=output_merge_spec,
-            scale_grads=scale_grads,
-            backward_requires_autograd=backward_requires_autograd,
-            defer_pp_recv=defer_pp_recv,
+            stages, n_microbatches, loss_fn, None, None, output_merge_spec, scale_grads, required
         )
 
     _order = staticmethod(_orders.looped_breadth_first)
@@ -342,30 +287,16 @@ class ScheduleInterleavedZeroBubble(_PipelineScheduleRuntime):
     """Interleaved schedule whose gradients of weights fill the time in which a rank would wait.
 
     Args: As for `PipelineScheduleMulti`.
-        stages: the stages of this rank, in order.
-        n_microbatches: how many micro-batches a batch is divided into.
-        loss_fn: computes the loss of an output and a target. Default: there are only forward passes.
-        args_chunk_spec: the dimension of the batch in each positional argument. Default: 0.
-        kwargs_chunk_spec: the dimension of the batch in each keyword argument. Default: 0.
-        output_merge_spec: the dimension of the batch in each output. Default: 0.
-        scale_grads: whether gradients are divided by the number of micro-batches.
-        backward_requires_autograd: must be True.
-        defer_pp_recv: has no effect: receives are posted one computation ahead.
-
     Raises: as the base; ValueError if the micro-batches cannot be divided into rounds of equal size.
     Source: Qi et al. 2023, arXiv:2401.10241 (ZB-H1).
 
     Example:
         >>> dist = flambeau.distributed
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> layers = [flambeau.nn.Linear(2, 2) for _ in range(2)]
-        >>> device = flambeau.device("cpu")
-        >>> stages = [dist.pipelining.PipelineStage(m, i, 2, device) for i, m in enumerate(layers)]
-        >>> loss_fn = flambeau.nn.functional.mse_loss
-        >>> schedule = dist.pipelining.ScheduleInterleavedZeroBubble(stages, 2, loss_fn)
-        >>> losses = []
-        >>> schedule.step(flambeau.ones(4, 2), target=flambeau.zeros(4, 2), losses=losses).shape, len(losses)
-        (flambeau.Size([4, 2]), 2)
+        >>> cpu, layer = flambeau.device("cpu"), flambeau.nn.Linear(2, 2)
+        >>> stages = [dist.pipelining.PipelineStage(layer, i, 2, cpu) for i in range(2)]
+        >>> dist.pipelining.ScheduleInterleavedZeroBubble(stages, 2).pipeline_order[0]
+        [0F0, 1F0, 1I0, 1W0, 0F1, 0I0, 0W0, 1F1, 1I1, 1W1, 0I1, 0W1]
         >>> dist.destroy_process_group()
     """
 
@@ -376,30 +307,16 @@ class ScheduleZBVZeroBubble(_PipelineScheduleRuntime):
     """Schedule of two stages per rank in the shape of a V, without waiting once a rank has begun.
 
     Args: As for `PipelineScheduleMulti`.
-        stages: the stages of this rank, in order.
-        n_microbatches: how many micro-batches a batch is divided into.
-        loss_fn: computes the loss of an output and a target. Default: there are only forward passes.
-        args_chunk_spec: the dimension of the batch in each positional argument. Default: 0.
-        kwargs_chunk_spec: the dimension of the batch in each keyword argument. Default: 0.
-        output_merge_spec: the dimension of the batch in each output. Default: 0.
-        scale_grads: whether gradients are divided by the number of micro-batches.
-        backward_requires_autograd: must be True.
-        defer_pp_recv: has no effect: receives are posted one computation ahead.
-
     Raises: as the base; ValueError unless there are two stages per rank.
     Source: Qi et al. 2023, arXiv:2401.10241; Qi et al. 2024, arXiv:2405.15362 (ZB-V).
 
     Example:
         >>> dist = flambeau.distributed
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> layers = [flambeau.nn.Linear(2, 2) for _ in range(2)]
-        >>> device = flambeau.device("cpu")
-        >>> stages = [dist.pipelining.PipelineStage(m, i, 2, device) for i, m in enumerate(layers)]
-        >>> loss_fn = flambeau.nn.functional.mse_loss
-        >>> schedule = dist.pipelining.ScheduleZBVZeroBubble(stages, 2, loss_fn)
-        >>> losses = []
-        >>> schedule.step(flambeau.ones(4, 2), target=flambeau.zeros(4, 2), losses=losses).shape, len(losses)
-        (flambeau.Size([4, 2]), 2)
+        >>> cpu, layer = flambeau.device("cpu"), flambeau.nn.Linear(2, 2)
+        >>> stages = [dist.pipelining.PipelineStage(layer, i, 2, cpu) for i in range(2)]
+        >>> dist.pipelining.ScheduleZBVZeroBubble(stages, 2).pipeline_order[0]
+        [0F0, 1F0, 1I0, 1W0, 0F1, 0I0, 0W0, 1F1, 1I1, 1W1, 0I1, 0W1]
         >>> dist.destroy_process_group()
     """
 
@@ -412,30 +329,16 @@ class ScheduleDualPipeV(_PipelineScheduleRuntime):
     """Schedule of two stages per rank in the shape of a V, with pairs of a forward and a backward pass.
 
     Args: As for `PipelineScheduleMulti`.
-        stages: the stages of this rank, in order.
-        n_microbatches: how many micro-batches a batch is divided into.
-        loss_fn: computes the loss of an output and a target. Default: there are only forward passes.
-        args_chunk_spec: the dimension of the batch in each positional argument. Default: 0.
-        kwargs_chunk_spec: the dimension of the batch in each keyword argument. Default: 0.
-        output_merge_spec: the dimension of the batch in each output. Default: 0.
-        scale_grads: whether gradients are divided by the number of micro-batches.
-        backward_requires_autograd: must be True.
-        defer_pp_recv: has no effect: receives are posted one computation ahead.
-
     Raises: as the base; ValueError for other than two stages per rank, or fewer micro-batches than stages.
     Source: DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1, cut in half.
 
     Example:
         >>> dist = flambeau.distributed
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        >>> layers = [flambeau.nn.Linear(2, 2) for _ in range(2)]
-        >>> device = flambeau.device("cpu")
-        >>> stages = [dist.pipelining.PipelineStage(m, i, 2, device) for i, m in enumerate(layers)]
-        >>> loss_fn = flambeau.nn.functional.mse_loss
-        >>> schedule = dist.pipelining.ScheduleDualPipeV(stages, 2, loss_fn)
-        >>> losses = []
-        >>> schedule.step(flambeau.ones(4, 2), target=flambeau.zeros(4, 2), losses=losses).shape, len(losses)
-        (flambeau.Size([4, 2]), 2)
+        >>> cpu, layer = flambeau.device("cpu"), flambeau.nn.Linear(2, 2)
+        >>> stages = [dist.pipelining.PipelineStage(layer, i, 2, cpu) for i in range(2)]
+        >>> dist.pipelining.ScheduleDualPipeV(stages, 2).pipeline_order[0]
+        [0F0, 1F0, 0F1, 1B0, (1F1;0B0)OVERLAP_F_B, 1B1, 0I1, 0W1]
         >>> dist.destroy_process_group()
     """
 
