@@ -16,8 +16,6 @@ from flambeau.nn import functional as F
 
 pytestmark = pytest.mark.usefixtures(alone_in_a_group.__name__)
 
-# --- what is refused -------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(("index", "count"), [(1, 1), (-1, 2), (5, 3), (0, 0)])
 def test_a_stage_that_does_not_exist(index, count):

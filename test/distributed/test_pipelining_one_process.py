@@ -18,8 +18,6 @@ from flambeau.nn import functional as F
 
 pytestmark = pytest.mark.usefixtures(alone_in_a_group.__name__)
 
-# --- what is computed --------------------------------------------------------------------------------------
-
 
 def test_steps_accumulate_gradients_of_their_own_scale():
     """PyTorch divides the gradients of earlier steps again."""

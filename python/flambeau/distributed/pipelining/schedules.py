@@ -231,7 +231,8 @@ class Schedule1F1B(PipelineScheduleSingle):
 class ScheduleInterleaved1F1B(_PipelineScheduleRuntime):
     """Schedule of one forward and one backward pass in turn, with several stages per rank.
 
-    Args: As for `PipelineScheduleMulti`.
+    Args: As for `PipelineScheduleMulti`, and
+        defer_pp_recv: has no effect: receives are posted one computation ahead.
     Raises: as the base; ValueError if the micro-batches cannot be divided into rounds of equal size.
     Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.
 
@@ -251,7 +252,8 @@ class ScheduleInterleaved1F1B(_PipelineScheduleRuntime):
 class ScheduleLoopedBFS(_PipelineScheduleRuntime):
     """Schedule of all micro-batches of one local stage, then those of the next one.
 
-    Args: As for `PipelineScheduleMulti`.
+    Args: As for `PipelineScheduleMulti`, and
+        defer_pp_recv: has no effect: receives are posted one computation ahead.
     Raises: as the base.
     Source: Lamy-Poirier 2022, arXiv:2211.05953.
 
@@ -286,7 +288,8 @@ class ScheduleLoopedBFS(_PipelineScheduleRuntime):
 class ScheduleInterleavedZeroBubble(_PipelineScheduleRuntime):
     """Interleaved schedule whose gradients of weights fill the time in which a rank would wait.
 
-    Args: As for `PipelineScheduleMulti`.
+    Args: As for `PipelineScheduleMulti`, and
+        defer_pp_recv: has no effect: receives are posted one computation ahead.
     Raises: as the base; ValueError if the micro-batches cannot be divided into rounds of equal size.
     Source: Qi et al. 2023, arXiv:2401.10241 (ZB-H1).
 
@@ -306,7 +309,8 @@ class ScheduleInterleavedZeroBubble(_PipelineScheduleRuntime):
 class ScheduleZBVZeroBubble(_PipelineScheduleRuntime):
     """Schedule of two stages per rank in the shape of a V, without waiting once a rank has begun.
 
-    Args: As for `PipelineScheduleMulti`.
+    Args: As for `PipelineScheduleMulti`, and
+        defer_pp_recv: has no effect: receives are posted one computation ahead.
     Raises: as the base; ValueError unless there are two stages per rank.
     Source: Qi et al. 2023, arXiv:2401.10241; Qi et al. 2024, arXiv:2405.15362 (ZB-V).
 
@@ -328,7 +332,8 @@ class ScheduleZBVZeroBubble(_PipelineScheduleRuntime):
 class ScheduleDualPipeV(_PipelineScheduleRuntime):
     """Schedule of two stages per rank in the shape of a V, with pairs of a forward and a backward pass.
 
-    Args: As for `PipelineScheduleMulti`.
+    Args: As for `PipelineScheduleMulti`, and
+        defer_pp_recv: has no effect: receives are posted one computation ahead.
     Raises: as the base; ValueError for other than two stages per rank, or fewer micro-batches than stages.
     Source: DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1, cut in half.
 
