@@ -270,7 +270,15 @@ def test_a_table_of_a_file(tmp_path):
         schedule._dump_csv(str(path), kind)
         schedule._load_csv(str(path), kind)
         schedule.step(x, target=y)
-    assert "0REDUCE_GRAD" in path.read_text()
+    reductions = []
+    stages[0].gradients.reduce = lambda: reductions.append(0)
+    stages[1].gradients.reduce = lambda: reductions.append(1)
+    schedule.step(x, target=y)
+    assert "0REDUCE_GRAD" in path.read_text() and sorted(reductions) == [0, 1]
+    path.write_text(path.read_text().replace(",0REDUCE_GRAD", ""))
+    schedule._load_csv(str(path), "compute_comms")
+    schedule.step(x, target=y)
+    assert sorted(reductions) == [0, 0, 1, 1]
     for text, words in (
         ("0F0,0F1,1F1,1B1,1F0,1B0,0B1\n", "stage 0 and micro-batch 0"),
         ("0F0\n1F0\n", "expected 1 rows, got 2"),

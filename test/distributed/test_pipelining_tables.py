@@ -36,24 +36,32 @@ def oracle(module):
     return importlib.import_module(f"{pytorch().__name__}.distributed.pipelining.{module}")
 
 
-def theirs(name, ranks, local, n):
-    """PyTorch's order of each rank; None where it raises ValueError."""
-    kind = oracle("schedules").get_schedule_class(name)
-    base = oracle("stage")._PipelineStageBase
+def schedule_of_oracle(name, ranks, local, n, rank=0):
+    """PyTorch's schedule for stages without modules."""
+    kind, base = oracle("schedules").get_schedule_class(name), oracle("stage")._PipelineStageBase
     count = ranks * local
     v = name in ("ZBVZeroBubble", "DualPipeV")
 
-    def stage(index, rank):
+    def stage(index):
         fake = MagicMock(spec=base, stage_index=index, num_stages=count, group_size=ranks, group_rank=rank)
         fake.is_first, fake.is_last, fake.submod, fake.get_mesh = index == 0, index == count - 1, None, None
+        places = {i: min(i, count - 1 - i) if v else i % ranks for i in range(count)}
+        fake.stage_index_to_group_rank = places
         return fake
 
+    if local == 1 and name in ("GPipe", "1F1B"):
+        return kind(stage(rank), n)
+    return kind([stage(i) for i in ([0, count - 1] if v else range(0, count, ranks))], n)
+
+
+def theirs(name, ranks, local, n):
+    """PyTorch's order of each rank; None where it raises ValueError."""
     try:
         if local == 1 and name in ("GPipe", "1F1B"):
-            rows = {r: kind(stage(r, r), n)._get_pipeline_order()[r] for r in range(ranks)}
+            made = [schedule_of_oracle(name, ranks, local, n, rank) for rank in range(ranks)]
+            rows = {rank: one._get_pipeline_order()[rank] for rank, one in enumerate(made)}
         else:
-            own = [0, count - 1] if v else list(range(0, count, ranks))
-            rows = kind([stage(i, 0) for i in own], n).pipeline_order
+            rows = schedule_of_oracle(name, ranks, local, n).pipeline_order
     except ValueError:
         return None
     return {r: [str(a) for a in row if a is not None and "REDUCE" not in str(a)] for r, row in rows.items()}
@@ -245,6 +253,16 @@ def test_csv_keeps_a_table(name, tmp_path):
     path = str(tmp_path / "table.csv")
     _lowering.write_csv(table, path)
     assert _lowering.read_csv(path) == table
+
+
+@pytest.mark.parametrize("name", ["LoopedBFS", "Interleaved1F1B", "ZBVZeroBubble", "DualPipeV"])
+def test_tables_with_messages_that_pytorch_wrote_are_schedules(name, tmp_path):
+    path = str(tmp_path / "table.csv")
+    for ranks in (2, 3):
+        schedule_of_oracle(name, ranks, 2, 2 * ranks)._dump_csv(path)
+        table = _lowering.read_csv(path)
+        assert any(a.computation_type in MESSAGES for row in table.values() for a in row)
+        _timeline.check(table, 2 * ranks, 2 * ranks)
 
 
 def test_actions_are_read_and_written_as_pytorch_does():

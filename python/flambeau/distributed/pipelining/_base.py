@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flambeau
-from flambeau.distributed.pipelining._actions import Order, Table, _Action, owners
+from flambeau.distributed.pipelining._actions import REDUCE_GRAD, Order, Table, _Action, owners
 from flambeau.distributed.pipelining._executor import Executor, Step
 from flambeau.distributed.pipelining._lowering import forward_only, with_messages
 from flambeau.distributed.pipelining._timeline import check, timed
@@ -84,6 +84,8 @@ class _PipelineSchedule:
         orders = table if has_messages else with_messages(table)
         self.pipeline_order_with_comms: Mapping[int, Sequence[_Action | None]] = orders
         self._actions = [action for action in orders[self.rank] if action is not None]
+        reduced = {a.stage_index for a in self._actions if a.computation_type is REDUCE_GRAD}
+        self._actions += [_Action(index, REDUCE_GRAD) for index in own if index not in reduced]
         self._forward_actions = with_messages(forward_only(table))[self.rank]
         text = ";".join(f"{rank}: {table[rank]}" for rank in sorted(table))
         self._executor = Executor(self._stages, owner, zlib.crc32(text.encode()))

@@ -105,7 +105,7 @@ class PipelineScheduleMulti(_PipelineSchedule):
 
     def __init__(
         self,
-        stages: list[PipelineStage],
+        stages: Sequence[PipelineStage],
         n_microbatches: int,
         loss_fn: Callable[..., Any] | None = None,
         args_chunk_spec: Any = None,
@@ -166,7 +166,7 @@ class _PipelineScheduleRuntime(PipelineScheduleMulti):
 
     def __init__(
         self,
-        stages: Sequence[PipelineStage],
+        stages: list[PipelineStage],
         n_microbatches: int,
         loss_fn: Callable[..., Any] | None = None,
         args_chunk_spec: Any = None,
@@ -269,7 +269,7 @@ class ScheduleLoopedBFS(_PipelineScheduleRuntime):
 
     def __init__(
         self,
-        stages: Sequence[PipelineStage],
+        stages: list[PipelineStage],
         n_microbatches: int,
         loss_fn: Callable[..., Any] | None = None,
         output_merge_spec: Any = None,
