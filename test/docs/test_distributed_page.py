@@ -1,10 +1,12 @@
-"""docs/distributed.md: the programs of its section on checkpoints, run by two processes."""
+"""docs/distributed.md: programs of its sections, run by two processes, and a table of a pipeline."""
 
 import re
 import textwrap
 from pathlib import Path
 
 from distributed.ranks import run
+from flambeau.distributed.pipelining._orders import one_f_one_b
+from flambeau.distributed.pipelining._timeline import timed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "distributed.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -49,3 +51,14 @@ def near(a, b):
         """
     )
     assert run(2, first + wanted + rounded + second + check) == [[True] * 4] * 2
+
+
+def test_the_pipeline_trains_and_its_table_is_that_of_the_schedule():
+    section = PAGE.read_text().partition("## Pipeline parallel\n")[2].partition("\n## ")[0]
+    (program,) = BLOCK.findall(section)
+    data = "flambeau.manual_seed(0)\nx, y = flambeau.randn(8, 8), flambeau.randn(8, 2)\n"
+    end = "put([None if output is None else list(output.shape), len(losses)])\n"
+    assert run(2, START + data + program + end) == [[None, 0], [[8, 2], 4]]
+    rows = [line.split()[2:] for line in section.splitlines() if line.startswith("    rank ")]
+    table = timed({rank: one_f_one_b(rank, 3, 1, 4) for rank in range(3)})
+    assert rows == [["." if action is None else str(action) for action in table[rank]] for rank in range(3)]

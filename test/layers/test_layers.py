@@ -340,7 +340,7 @@ UPPER: dict[str, tuple[str, ...]] = {
     "array_api": (),
     "compat": (),
     "compiler": ("_dynamo", "_functorch", "fx"),
-    "distributed": ("optim",),
+    "distributed": ("fx", "optim"),
     "distributions": (),
     "fx": ("_subclasses",),
     "jit": ("fx",),

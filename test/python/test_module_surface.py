@@ -86,6 +86,10 @@ distributed.constants default_pg_timeout
 distributed.distributed_c10d _get_default_group _pg_map
 distributed.fsdp.wrap _or_policy
 distributed.launcher.api LaunchConfig elastic_launch
+distributed.pipelining Pipe PipelineStage SplitPoint build_stage pipe_split pipeline ScheduleDualPipeV
+distributed.pipelining.microbatch TensorChunkSpec merge_chunks split_args_kwargs_into_chunks
+distributed.pipelining.schedules get_schedule_class PipelineScheduleMulti PipelineScheduleSingle _Action
+distributed.pipelining.stage PipelineStage build_stage
 distributed.run run get_args_parser
 distributed.tensor.experimental._attention set_rotate_method
 distributed.tensor.placement_types _StridedShard

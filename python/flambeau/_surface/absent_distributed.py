@@ -190,13 +190,6 @@ distributed.nn.functional
   from ReduceOp=distributed all_gather=distributed.nn all_reduce=distributed.nn all_to_all=distributed.nn
       all_to_all_single=distributed.nn broadcast=distributed.nn gather=distributed.nn group=distributed
       reduce=distributed.nn reduce_scatter=distributed.nn scatter=distributed.nn
-distributed.pipelining
-  class Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
-      ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble
-  enum SplitPoint BEGINNING END
-  def build_stage pipe_split pipeline
-distributed.pipelining.microbatch
-  class TensorChunkSpec
 distributed.rpc.api
   def _all_gather
   decorator _require_initialized

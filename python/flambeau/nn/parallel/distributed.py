@@ -178,6 +178,14 @@ class DistributedDataParallel(Module):
             self._buckets.prepare(self._unused(output))
         return output
 
+    def _reduce_accumulated(self) -> None:
+        """Average the gradients that passes in `no_sync` have accumulated, outside of backward."""
+        trained = [parameter for _, parameter in self._trained()]
+        unused = [p for p in trained if p.grad is None]
+        self._buckets.prepare(unused if self.find_unused_parameters or self.static_graph else None)
+        for parameter in trained:
+            self._buckets._ready(parameter)
+
     def _unused(self, output: Any) -> list[Tensor] | None:
         """Return the parameters that backward will not reach; None where it must reach all."""
         from flambeau.distributed._buckets import reached
