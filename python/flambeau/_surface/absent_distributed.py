@@ -6,7 +6,7 @@ from __future__ import annotations
 TABLES = {
     "flambeau lacks this part of distributed training": """
 distributed._unbuilt
-  class C10dBackend Logger ProcessGroupGloo Reducer
+  class C10dBackend DistAutogradContext Logger ProcessGroupGloo Reducer
   enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
   def as_functional_optim breakpoint get_default_backend_for_device record_comm shrink_group
       split_group

@@ -15,6 +15,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.autograd import Function
+from flambeau.autograd.graph import GradientEdge, get_gradient_edge
 
 _SHIFT = 48  # bits of the number within a process; those above are the rank
 _here = threading.local()  # .context: the current one
@@ -49,7 +50,7 @@ class Context:
     def __init__(self, number: int) -> None:
         self.number = number
         self.lock = threading.Lock()
-        self.sent: dict[int, list[Tensor]] = {}  # by the number of the message
+        self.sent: dict[int, list[GradientEdge]] = {}  # by the number of the message
         self.received: dict[Any, tuple[int, int, int]] = {}  # node -> rank, message, number of tensors
         self.workers: set[int] = set()  # that this process has sent messages of the context to
         self.gradients: dict[Tensor, Tensor] = {}
@@ -148,11 +149,15 @@ def keeping(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 def note_sent(context: Context, to: int, tensors: Sequence[Tensor]) -> int:
     """Record a message to another worker; its number is -1 if no tensor needs a gradient."""
-    number = contexts.new_number() if any(t.requires_grad for t in tensors) else -1
+    with flambeau.enable_grad():  # edges of leaves are found by recording an operator
+        edges = [
+            get_gradient_edge(t) for t in tensors if t.requires_grad
+        ]  # later writes change a tensor's node
+    number = contexts.new_number() if edges else -1
     with context.lock:
         context.workers.add(to)
         if number >= 0:
-            context.sent[number] = [t for t in tensors if t.requires_grad]
+            context.sent[number] = edges
     return number
 
 

@@ -242,9 +242,9 @@ def _backward(reference: RRef[Any], context: int, retain_graph: bool) -> None:
             raise RuntimeError(f"RRef.backward: expected a tensor, got {type(root).__name__}")
         root.backward(retain_graph=retain_graph)
         return
-    from flambeau.distributed import autograd
+    from flambeau.distributed.autograd import backward
 
-    autograd.backward(context, [root], retain_graph)
+    backward(context, [root], retain_graph)
 
 
 RRef.__module__ = "flambeau.distributed.rpc"

@@ -63,7 +63,8 @@ def init_rpc(
         world_size: the number of workers; None: the init method has it.
         rpc_backend_options: a `TensorPipeRpcBackendOptions`. Default: its defaults.
     Returns: None.
-    Raises: RuntimeError if this process is a worker already, or the name is malformed or another worker's.
+    Raises: RuntimeError if this process is a worker already, or the name is malformed or another worker's;
+        TypeError for a backend or options of another type.
 
     Example:
         >>> rpc = flambeau.distributed.rpc
@@ -87,7 +88,7 @@ def init_rpc(
 
 
 def shutdown(graceful: bool = True, timeout: float = DEFAULT_SHUTDOWN_TIMEOUT) -> None:
-    """End this worker: its connections, its threads, and the values that it keeps for others.
+    """Close this worker: its connections, its threads, and the values that it keeps for others.
 
     Args:
         graceful: whether to wait until all workers call `shutdown` and no call is being answered anywhere.

@@ -44,7 +44,7 @@ class RpcBackendOptions:
     Args:
         rpc_timeout: the default time-out of calls in seconds; 0: none.
         init_method: how the workers find each other, as in `init_process_group`.
-    Raises: ValueError for a negative time-out.
+    Raises: ValueError for a negative time-out; TypeError for another type.
 
     Example:
         >>> flambeau.distributed.rpc.RpcBackendOptions(rpc_timeout=5).rpc_timeout
@@ -74,7 +74,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         devices: must be empty or name the CPU.
         _transports: no effect.
         _channels: no effect.
-    Raises: ValueError for other devices, a negative time-out, or fewer than one thread.
+    Raises: ValueError for other devices, a negative time-out, or fewer than one thread; TypeError for
+        another type.
 
     Example:
         >>> options = flambeau.distributed.rpc.TensorPipeRpcBackendOptions(num_worker_threads=4)
