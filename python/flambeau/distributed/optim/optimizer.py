@@ -63,7 +63,8 @@ class DistributedOptimizer:
         params_rref: RRefs of parameters.
         *args: arguments of the optimizers.
         **kwargs: arguments of the optimizers by name.
-    Raises: TypeError for parameters that are not RRefs; ValueError for an empty list; the exception of an optimizer.
+    Raises: TypeError for parameters that are not RRefs; ValueError for an empty list; the exception
+        of an optimizer.
     Source: PyTorch's documentation of the class.
 
     Example:

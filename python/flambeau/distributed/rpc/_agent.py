@@ -40,6 +40,7 @@ class _Peer:
     lock: threading.Lock = field(default_factory=threading.Lock)
     connection: Connection | None = None
     ended: str | None = None
+    noted: bool = False  # whether its end has been handled
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,24 +161,36 @@ class Agent:
         return made
 
     def _incoming_ended(self, connection: Connection, reason: str) -> None:
+        """Note the end of a connection by which a worker calls this one.
+
+        Answers of the worker may still be on their way on the other connection, whose end comes by itself.
+        """
         with self._lock:
             self._incoming.discard(connection)
-        self._ended(connection, reason)
+        peer = self._peers.get(connection.rank)
+        if peer is not None and not self.closed:
+            if peer.connection is None:
+                peer.ended = peer.ended or _reason(connection, reason)
+            self._note_end(peer, _reason(connection, reason))
 
     def _ended(self, connection: Connection, reason: str) -> None:
-        rank, peer = connection.rank, self._peers.get(connection.rank)
-        if self.closed or peer is None:
+        """Note the end of a connection by which this worker calls another one."""
+        rank, peer = connection.rank, self._peers[connection.rank]
+        if self.closed:
             return
+        peer.ended = _reason(connection, reason)
         with self._lock:
-            first = peer.ended is None
-            if first:
-                peer.ended = "it has been shut down" if connection.said_goodbye else reason
             lost = [number for number, pending in self._pending.items() if pending.to == rank]
         for number in lost:
-            self._fail(number, self._unreachable(rank, peer.ended or reason))
-        self.references.forget(rank)
+            self._fail(number, self._unreachable(rank, peer.ended))
+        self._note_end(peer, peer.ended)
+
+    def _note_end(self, peer: _Peer, reason: str) -> None:
+        self.references.forget(peer.info.id)
+        with self._lock:
+            first, peer.noted = not peer.noted, True
         if first:
-            self.on_lost(rank, self._unreachable(rank, peer.ended))
+            self.on_lost(peer.info.id, self._unreachable(peer.info.id, reason))
 
     def _unreachable(self, rank: int, reason: object) -> RuntimeError:
         name = self._peers[rank].info.name
@@ -390,6 +403,10 @@ class Agent:
         links += [p.connection.socket for p in self._peers.values() if p.connection is not None]
         for link in [*links, *self.listener.sockets()]:
             link.close()
+
+
+def _reason(connection: Connection, reason: str) -> str:
+    return "it has been shut down" if connection.said_goodbye else reason
 
 
 def _raise(body: bytes | bytearray) -> NoReturn:

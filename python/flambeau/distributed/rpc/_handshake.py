@@ -17,8 +17,8 @@ import struct
 import time
 
 from flambeau.distributed._store import Store
+from flambeau.distributed.constants import RPC_SECRET
 
-VARIABLE = "FLAMBEAU_RPC_SECRET"
 GREETING = b"flambeau rpc 1\n\0"
 NONCE = 32
 HELLO = len(GREETING) + NONCE  # bytes of the answerer's first message
@@ -34,9 +34,11 @@ def shared_secret(store: Store, rank: int) -> bytes:
 
     Raises: RuntimeError if the secret is short, or only some of the processes have the variable.
     """
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(RPC_SECRET)
     if given is not None and len(given) < _LEAST:
-        raise RuntimeError(f"init_rpc: expected at least {_LEAST} characters in {VARIABLE}, got {len(given)}")
+        raise RuntimeError(
+            f"init_rpc: expected at least {_LEAST} characters in {RPC_SECRET}, got {len(given)}"
+        )
     if rank == 0:
         made = None if given is not None else secrets.token_bytes(NONCE)
         store.set("secret", _OF_ENVIRONMENT if made is None else made)
@@ -44,7 +46,7 @@ def shared_secret(store: Store, rank: int) -> bytes:
     found = store.get("secret")
     if (found == _OF_ENVIRONMENT) != (given is not None):
         raise RuntimeError(
-            f"init_rpc: expected {VARIABLE} in the environment of all processes or of none, got it "
+            f"init_rpc: expected {RPC_SECRET} in the environment of all processes or of none, got it "
             "in that of "
             f"rank {rank if given is not None else 0} and not in that of rank "
             f"{0 if given is not None else rank}"

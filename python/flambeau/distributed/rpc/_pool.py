@@ -104,6 +104,12 @@ class Pool:
         with self._changed:
             return self._running + len(self._tasks)
 
+    def drain(self) -> None:
+        """Wait until no task runs, but not without end."""
+        until = time.monotonic() + _JOIN
+        while self.load() and time.monotonic() < until:
+            time.sleep(0.001)
+
     def close(self) -> None:
         """Drop the tasks that did not start, and wait for those that run, but not without end."""
         with self._changed:

@@ -88,7 +88,7 @@ def init_rpc(
 
 
 def shutdown(graceful: bool = True, timeout: float = DEFAULT_SHUTDOWN_TIMEOUT) -> None:
-    """Close this worker: its connections, its threads, and the values that it keeps for others.
+    """Leave the job: end this worker's connections, its threads, and the values that it keeps for others.
 
     Args:
         graceful: whether to wait until all workers call `shutdown` and no call is being answered anywhere.
@@ -107,6 +107,7 @@ def shutdown(graceful: bool = True, timeout: float = DEFAULT_SHUTDOWN_TIMEOUT) -
     try:
         if graceful:
             meet(agent, LAST, [w.id for w in agent.workers], None, seconds)
+            agent.pool.drain()  # of the answers to other workers that wait for the end
     finally:
         with _current.lock:
             if _current.find() is agent:
