@@ -107,8 +107,8 @@ if rank == 0:
                 lambda: rpc.rpc_async("w1", None), lambda: rpc.remote("nobody", same),
                 lambda: rpc.get_worker_info("nobody")):
         found.append(raised(bad)[0])
-    found.append("timeout" in raised(rpc.rpc_sync, "w1", sleep, args=(0.3,), timeout=0.05)[1])
-    found.append("timeout" in raised(rpc.rpc_async("w1", sleep, args=(0.3,), timeout=0.05).wait)[1])
+    found.append("timeout" in raised(rpc.rpc_sync, "w1", sleep, args=(0.8,), timeout=0.05)[1])
+    found.append("timeout" in raised(rpc.rpc_async("w1", sleep, args=(0.8,), timeout=0.05).wait)[1])
     found.append(raised(rpc.init_rpc, "w0", rank=0, world_size=size)[0])
     # references
     r = rpc.remote("w1", fw.add, args=(fw.ones(2), 1))
@@ -133,8 +133,8 @@ if rank == 0:
         found.append(raised(broken.rpc_sync().get) is not None)
     import copy, pickle
     found.append([raised(f, r)[0] for f in (pickle.dumps, copy.copy, copy.deepcopy)])
-    found.append("timeout" in raised(rpc.remote("w1", sleep, args=(0.3,)).to_here, timeout=0.05)[1])
-    slow = rpc.remote("w1", sleep, args=(0.4,), timeout=0.05)
+    found.append("timeout" in raised(rpc.remote("w1", sleep, args=(0.8,)).to_here, timeout=0.05)[1])
+    slow = rpc.remote("w1", sleep, args=(0.8,), timeout=0.05)
     time.sleep(0.2)
     found.append("timed out" in raised(slow.to_here)[1])
     # functions with futures

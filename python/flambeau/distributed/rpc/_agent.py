@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import queue
 import socket
 import threading
@@ -402,7 +403,8 @@ class Agent:
         links = [c.socket for c in self._incoming]
         links += [p.connection.socket for p in self._peers.values() if p.connection is not None]
         for link in [*links, *self.listener.sockets()]:
-            link.close()
+            if (descriptor := link.detach()) >= 0:  # close() waits for the streams of the socket
+                os.close(descriptor)
 
 
 def _reason(connection: Connection, reason: str) -> str:

@@ -14,7 +14,8 @@ from flambeau.distributed.rpc._frames import Message, receive
 from flambeau.distributed.rpc._tensor_table import Malformed
 
 _log = logging.getLogger("flambeau.distributed.rpc")
-_TICK = 1  # seconds after which a send that makes no progress looks at its deadline
+_TICK = 0.2  # seconds after which a send that makes no progress looks at its deadline
+_FAREWELL = 1.0  # seconds that a last message may take
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
 
@@ -42,7 +43,7 @@ class Connection:
         self._sending = threading.Lock()
         self._closed = False
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _TICK, 0))
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", 0, int(_TICK * 1e6)))
         link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEP_ALIVE:
             if hasattr(socket, name):
@@ -120,7 +121,7 @@ class Connection:
         """End the connection, after a last message if there is one."""
         if farewell is not None:
             with contextlib.suppress(OSError):
-                self.send(farewell, time.monotonic() + _TICK)
+                self.send(farewell, time.monotonic() + _FAREWELL)
         self._closed = True
         self._shut()
         if threading.current_thread() is not self._thread:

@@ -115,6 +115,7 @@ class Pool:
         with self._changed:
             self._closed = True
             self._tasks.clear()
+            self._running, self._idle = self._running + self._idle, 0
             self._changed.notify_all()
             threads = set(self._threads)
         until = time.monotonic() + _JOIN

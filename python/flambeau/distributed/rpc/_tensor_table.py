@@ -88,7 +88,7 @@ def describe(tensor: Tensor) -> tuple[Entry, Tensor]:
 def memory(dense: Tensor) -> memoryview:
     """Return the memory of a dense tensor as bytes."""
     if dense.numel() == 0:
-        return memoryview(b"")
+        return memoryview(bytearray())
     return memoryview(dense.as_strided((dense.numel(),), (1,)).view(flambeau.uint8))  # type: ignore[arg-type]
 
 
