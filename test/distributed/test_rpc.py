@@ -59,7 +59,9 @@ def chained(to, x, y):
 def no_future(): return 5
 @rpc.functions.async_execution
 def failing(to): return rpc.rpc_async(to, fail, args=(IndexError, "later"))
+"""
 
+INIT = """
 rpc.init_rpc(f"w{rank}", rank=rank, world_size=size)
 found = []
 """
@@ -71,7 +73,9 @@ def short(result):
     if result is None:
         return None
     return [result[0], "Wrong" in result[1], "On WorkerInfo(id=1, name=w1)" in result[1]]
-
+"""
+    + INIT
+    + """
 if rank == 0:
     info = rpc.get_worker_info("w1")
     found.append([str(info), info.id, info.name, rpc.get_worker_info().name])
@@ -205,7 +209,9 @@ def use_kept(): return kept[-1].to_here()
 def drop():
     kept.clear()
 def current(): return rpc._all_gather(rpc.get_worker_info().id, timeout=10)
-
+"""
+    + INIT
+    + """
 if rank == 0:
     found.append(raised(rpc.rpc_sync, "w1", local_error))
     found.append(raised(rpc.rpc_sync, "w1", key)[0])

@@ -15,7 +15,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.autograd import Function
-from flambeau.autograd.graph import GradientEdge, get_gradient_edge
+from flambeau.autograd.graph import GradientEdge
 
 _SHIFT = 48  # bits of the number within a process; those above are the rank
 _here = threading.local()  # .context: the current one
@@ -147,12 +147,15 @@ def keeping(callback: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _edge(tensor: Tensor) -> GradientEdge:
+    """Return an edge to the node of a tensor, which stays when the tensor is written to or freed."""
+    with flambeau.enable_grad():
+        return GradientEdge(tensor.view_as(tensor).grad_fn, 0)
+
+
 def note_sent(context: Context, to: int, tensors: Sequence[Tensor]) -> int:
     """Record a message to another worker; its number is -1 if no tensor needs a gradient."""
-    with flambeau.enable_grad():  # edges of leaves are found by recording an operator
-        edges = [
-            get_gradient_edge(t) for t in tensors if t.requires_grad
-        ]  # later writes change a tensor's node
+    edges = [_edge(t) for t in tensors if t.requires_grad]
     number = contexts.new_number() if edges else -1
     with context.lock:
         context.workers.add(to)

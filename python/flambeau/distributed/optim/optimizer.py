@@ -17,23 +17,26 @@ from flambeau.futures import wait_all
 __all__ = ["DistributedOptimizer"]
 
 
+_stepping = threading.Lock()
+
+
 class _LocalOptimizer:
     """An optimizer of the parameters that one worker owns.
 
-    It steps aliases of the parameters, which share their memory and have gradients of their own. So steps
-    neither read nor change `.grad` of the parameters, and optimizers of several workers do not meet there.
+    It steps aliases of the parameters, which share their memory and have gradients and counts of writes of
+    their own. So steps neither read nor change `.grad` of the parameters, and graphs of other trainers can
+    still run backward.
     """
 
     def __init__(self, kind: Any, references: list[RRef[Any]], args: Any, kwargs: Any) -> None:
         self._parameters: list[Tensor] = [reference.local_value() for reference in references]
-        self._aliases = [parameter.detach().requires_grad_() for parameter in self._parameters]
+        self._aliases = [parameter.data.requires_grad_() for parameter in self._parameters]
         self._optimizer = kind(self._aliases, *args, **kwargs)
-        self._lock = threading.Lock()
 
     def step(self, context_id: int) -> None:
         """Step with the gradients of a context."""
         gradients = get_gradients(context_id)
-        with self._lock:
+        with _stepping:
             for parameter, alias in zip(self._parameters, self._aliases, strict=True):
                 alias.grad = gradients.get(parameter)
             try:
@@ -54,9 +57,10 @@ def _step(optimizer: RRef[_LocalOptimizer], context_id: int) -> None:
 class DistributedOptimizer:
     """Optimizer of parameters that several workers own, by the gradients of a context.
 
-    Each owner runs an optimizer of its parameters, which keeps its states there. Steps of several workers for
-    the same parameters may run at the same time; then the values may mix elements of both, as in
-    Recht et al. 2011, "Hogwild!". A parameter without a gradient in the context is skipped.
+    Each owner runs an optimizer of its parameters, which keeps its states there, and one step at a time. If
+    several workers train the same parameters, steps of others may come between the forward and the backward
+    pass of a worker, whose gradients are then those of mixed values and no error, as in Recht et al. 2011,
+    "Hogwild!". A parameter without a gradient in the context is skipped.
 
     Args:
         optimizer_class: an optimizer of `flambeau.optim`, or another class that all owners can import.

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import flambeau
 from flambeau.distributed import _gradient_contexts
 from flambeau.distributed._gradient_contexts import contexts
 from flambeau.distributed.rpc import _handshake, _pickles, _remote_errors
 from flambeau.distributed.rpc._connection import Connection
-from flambeau.distributed.rpc._frames import HOLDS_REFERENCES, INTERNAL, Kind, Message
+from flambeau.distributed.rpc._frames import HOLDS_REFERENCES, INTERNAL, NOT_RECORDED, Kind, Message
 from flambeau.distributed.rpc._listener import Listener
 from flambeau.distributed.rpc._pool import Clock, Pool
 from flambeau.distributed.rpc._references import References
@@ -48,6 +49,7 @@ class _Peer:
 class _Pending:
     reply: Reply
     to: int
+    is_recorded: bool  # whether the tensors of the answer need gradients
 
 
 class Agent:
@@ -217,7 +219,7 @@ class Agent:
     def _expect(self, to: int, message: Message) -> Reply:
         message.call, reply = next(self._numbers), Reply(self.pool)
         with self._lock:
-            self._pending[message.call] = _Pending(reply, to)
+            self._pending[message.call] = _Pending(reply, to, flambeau.is_grad_enabled())
             self.sent += not message.flags & INTERNAL
         return reply
 
@@ -289,6 +291,8 @@ class Agent:
     def _take_answer(self, sender: int, message: Message) -> None:
         with self._lock:
             pending = self._pending.pop(message.call, None)
+        if pending is not None and not pending.is_recorded:
+            message.gradients = NOT_RECORDED
         if message.flags & HOLDS_REFERENCES:  # they are taken over even if nobody reads the answer
 
             def take() -> None:

@@ -31,6 +31,7 @@ _HEAD = struct.Struct("<4sBBHQqqIQ")
 _MAGIC = b"fRPC"
 INTERNAL = 1  # flag: part of shutting down, not counted as work
 HOLDS_REFERENCES = 2  # flag: there are RRefs in the pickle
+NOT_RECORDED = -2  # in place of the number of a message: its tensors need no gradients
 _MOST_NUMBERS = 16
 _TABLE_LIMIT = 1 << 26
 _BODY_LIMIT = 1 << 31

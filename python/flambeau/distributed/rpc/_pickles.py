@@ -18,7 +18,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.distributed import _gradient_contexts
 from flambeau.distributed._gradient_contexts import Context, contexts
-from flambeau.distributed.rpc._frames import HOLDS_REFERENCES, Kind, Message
+from flambeau.distributed.rpc._frames import HOLDS_REFERENCES, NOT_RECORDED, Kind, Message
 from flambeau.distributed.rpc._tensor_table import describe, is_sent_as_bytes, read_table
 from flambeau.nn import Parameter
 
@@ -118,7 +118,9 @@ def read(agent: Agent, sender: int, message: Message) -> Any:
     needing: list[Tensor] = []
     context = contexts.find(message.context) if message.gradients >= 0 else None
     for entry, dense in zip(read_table(message.table), message.dense, strict=True):
-        if entry.requires_grad and context is not None:
+        if entry.requires_grad and message.gradients == NOT_RECORDED:
+            pass
+        elif entry.requires_grad and context is not None:
             needing.append(dense)
         elif entry.is_parameter:
             dense = Parameter(dense, requires_grad=entry.requires_grad)
