@@ -201,7 +201,7 @@ MODELS = """
 def numbers_of(p): return numbers(p)
 def parameter(r): return numbers(r.local_value())
 
-# 1. a parameter server: one model, of which each trainer gets the parameters by reference
+# 1. a parameter server: trainers get references to the parameters of one model
 class Net(nn.Module):
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""docs/distributed.md: the programs of its section on checkpoints, run by two processes."""
+"""docs/distributed.md: the programs of its sections on checkpoints and calls, run by two processes."""
 
 import re
 import textwrap
@@ -49,3 +49,13 @@ def near(a, b):
         """
     )
     assert run(2, first + wanted + rounded + second + check) == [[True] * 4] * 2
+
+
+def test_the_programs_with_calls_run():
+    section = PAGE.read_text().partition("## Remote procedure calls\n")[2].partition("\n## ")[0]
+    calling, training = BLOCK.findall(section)
+    start = "import flambeau\nflambeau.manual_seed(0)\n"
+    values = "values = [list(y.shape), total.tolist(), future.wait().tolist()] if rank == 0 else None\n"
+    program = start + calling + values + training + "put([values, loss.item() if rank == 0 else None])\n"
+    (values, loss), _ = run(2, program)
+    assert values == [[1], [2.0, 2.0], [3.0, 3.0]] and loss < 1
