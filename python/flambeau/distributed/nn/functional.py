@@ -41,7 +41,7 @@ def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
         group: the processes; None: all.
     Shape: any; the same.
     Raises: ValueError for a rank that the group lacks.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of copying is a sum.
 
     Example:
         >>> dist = flambeau.distributed
@@ -65,7 +65,7 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
         group: the processes; None: all.
     Shape: any; as many of the same as there are processes.
     Raises: ValueError for a rank that the group lacks.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of gathering is scattering.
 
     Example:
         >>> dist = flambeau.distributed
@@ -89,7 +89,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
         group: the processes; None: all.
     Shape: any; the same.
     Raises: ValueError for a rank that the group lacks.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of scattering is gathering.
 
     Example:
         >>> dist = flambeau.distributed
@@ -115,7 +115,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
     Shape: any; the same.
     Raises: ValueError for a rank that the group lacks. In backward, RuntimeError for
         other reductions than SUM and AVG.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of a sum is copying.
 
     Example:
         >>> dist = flambeau.distributed
@@ -142,7 +142,7 @@ def reduce_scatter(
         group: the processes; None: all.
     Shape: any; the same.
     Raises: in backward, RuntimeError for other reductions than SUM and AVG.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of scattered sums is gathering.
 
     Example:
         >>> dist = flambeau.distributed
@@ -165,7 +165,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
         group: the processes; None: all.
     Shape: any; as many of the same as there are processes.
     Raises: RuntimeError if there is no process group.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of gathering everywhere is a scattered sum.
 
     Example:
         >>> dist = flambeau.distributed
@@ -192,7 +192,7 @@ def all_to_all(
         group: the processes; None: all.
     Shape: any; those of `output_tensor_list`.
     Raises: RuntimeError if there is no process group.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of a permutation is its inverse.
 
     Example:
         >>> dist = flambeau.distributed
@@ -224,7 +224,7 @@ def all_to_all_single(
         group: the processes; None: all.
     Shape: any; that of `output`.
     Raises: ValueError for sizes that do not fit.
-    Source: the adjoint of the linear map.
+    Source: the adjoint of a permutation is its inverse.
 
     Example:
         >>> dist = flambeau.distributed
@@ -248,7 +248,7 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
         group: the processes; None: all.
     Shape: any; the same.
     Raises: in backward, RuntimeError for other reductions than SUM and AVG.
-    Source: the adjoint of the linear map.
+    Source: a sum for all processes is its own adjoint.
 
     Example:
         >>> dist = flambeau.distributed
