@@ -15,7 +15,7 @@ import pytest
 from distributed.ranks import Job, environment, run
 from flambeau.distributed.rpc import _current, _frames, _handshake, _listener, _tensor_table
 from flambeau.distributed.rpc._frames import Kind, Message, receive
-from flambeau.distributed.rpc._pool import Pool
+from flambeau.distributed.rpc._pool import Clock, Pool
 from flambeau.distributed.rpc._tensor_table import Malformed, describe, read_table
 
 rpc = fb.distributed.rpc
@@ -166,6 +166,19 @@ def test_the_port_is_on_one_interface(agent):
     assert agent.listener.sockets()[0].getsockname()[0] == "127.0.0.1"
 
 
+def test_the_environment_names_the_interface(monkeypatch):
+    options = rpc.TensorPipeRpcBackendOptions(init_method="tcp://127.0.0.1:0")
+    monkeypatch.setenv("TP_SOCKET_IFNAME", "lo")
+    rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+    assert _current.get("test").listener.sockets()[0].getsockname()[0] == "127.0.0.1"
+    rpc.shutdown()
+    monkeypatch.setenv("TP_SOCKET_IFNAME", "nothing7")
+    with pytest.raises(
+        RuntimeError, match="expected a network interface in TP_SOCKET_IFNAME, got 'nothing7'"
+    ):
+        rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
+
+
 def read_back(data):
     data = memoryview(data)
 
@@ -241,6 +254,22 @@ def test_a_pool_starts_no_more_threads_than_it_needs():
     pool.close()
     pool.submit(task)
     assert pool.load() == 0
+
+
+def test_a_clock_forgets_calls_that_were_answered():
+    waiting, rung = {1, 2, 5000}, []
+    clock = Clock(waiting, lambda number, seconds: rung.append((number, seconds)))
+    clock.at(time.monotonic() + 0.05, 1, 0.05)
+    clock.at(time.monotonic() + 0.02, 2, 0.02)
+    for number in range(3, 6000):
+        clock.at(time.monotonic() + 60, number, 60)
+        assert len(clock._alarms) <= 1024
+    clock.at(time.monotonic() - 1, 3, 0)
+    end = time.monotonic() + 5
+    while len(rung) < 3 and time.monotonic() < end:
+        time.sleep(0.005)
+    assert sorted(rung) == [(1, 0.05), (2, 0.02), (3, 0)]
+    clock.close()
 
 
 DEATH = """

@@ -353,9 +353,7 @@ def test_methods_of_what_is_not_built():
             getattr(fb.ones(1), name)()
 
 
-@pytest.mark.parametrize(
-    "mark", ["distributed.elastic.multiprocessing.errors.record"]
-)
+@pytest.mark.parametrize("mark", ["distributed.elastic.multiprocessing.errors.record"])
 def test_marks_of_what_is_not_built_leave_functions_as_they_are(mark):
     """Libraries mark functions when they are imported, long before anybody calls one."""
     module, _, name = mark.rpartition(".")

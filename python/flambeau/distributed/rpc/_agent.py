@@ -72,10 +72,12 @@ class Agent:
         self.pool = Pool(threads)
         self.references = References(self, reference_kind)
         self.on_lost: Callable[[int, RuntimeError], None] = lambda rank, error: None
-        self._clock = Clock()
         self._peers: dict[int, _Peer] = {}
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
+        self._clock = Clock(
+            self._pending, lambda call, late: self._fail(call, _remote_errors.timed_out(late))
+        )
         self._numbers = itertools.count(1)
         self._incoming: set[Connection] = set()
         self.sent = self.handled = 0  # messages that are work
@@ -206,8 +208,7 @@ class Agent:
         reply = self._expect(to, message)
         deadline = time.monotonic() + timeout if timeout > 0 else math.inf
         if timeout > 0:
-            number, error = message.call, _remote_errors.timed_out(timeout)
-            self._clock.at(deadline, lambda: self._fail(number, error))
+            self._clock.at(deadline, message.call, timeout)
         try:
             self._send(to, message, deadline)
         except OSError as error:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import itertools
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 _log = logging.getLogger("flambeau.distributed.rpc")
 _here = threading.local()  # .pool: the pool that the thread belongs to
+_FEW_ALARMS = 1024
 _JOIN = 2.0  # seconds that `close` waits for functions that still run
 
 Task = Callable[[], None]
@@ -124,21 +124,31 @@ class Pool:
 
 
 class Clock:
-    """Calls functions at their times, in a thread of its own; the functions must be short."""
+    """Ends calls when their time is over, in a thread of its own.
 
-    def __init__(self) -> None:
-        self._alarms: list[tuple[float, int, Task]] = []
-        self._numbers = itertools.count()
+    Args:
+        waiting: the numbers of the calls that wait; others need no alarm.
+        ring: called with the number of a call and its time-out in seconds.
+    """
+
+    def __init__(self, waiting: Container[int], ring: Callable[[int, float], None]) -> None:
+        self._waiting, self._ring = waiting, ring
+        self._alarms: list[tuple[float, int, float]] = []
+        self._most = _FEW_ALARMS
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="flambeau rpc clock", daemon=True)
         self._thread.start()
 
-    def at(self, deadline: float, alarm: Task) -> None:
-        """Call `alarm` when `time.monotonic()` reaches `deadline`."""
+    def at(self, deadline: float, number: int, seconds: float) -> None:
+        """Ring for a call when `time.monotonic()` reaches `deadline`."""
         with self._changed:
-            heapq.heappush(self._alarms, (deadline, next(self._numbers), alarm))
-            if self._alarms[0][2] is alarm:
+            if len(self._alarms) >= self._most:  # most of the calls have been answered
+                self._alarms = [alarm for alarm in self._alarms if alarm[1] in self._waiting]
+                heapq.heapify(self._alarms)
+                self._most = max(2 * len(self._alarms), _FEW_ALARMS)
+            heapq.heappush(self._alarms, (deadline, number, seconds))
+            if self._alarms[0][1] == number:
                 self._changed.notify()
 
     def _run(self) -> None:
@@ -150,8 +160,8 @@ class Clock:
                 if not self._alarms or self._alarms[0][0] > now:
                     self._changed.wait(min(self._alarms[0][0] - now, 3600) if self._alarms else None)
                     continue
-                alarm = heapq.heappop(self._alarms)[2]
-            alarm()
+                _, number, seconds = heapq.heappop(self._alarms)
+            self._ring(number, seconds)
 
     def close(self) -> None:
         """End the thread; alarms that did not ring are dropped."""
