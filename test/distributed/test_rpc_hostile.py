@@ -1,5 +1,6 @@
 """Hostile bytes on a worker's port, workers that die, secrets that differ, and children of a worker."""
 
+import json
 import os
 import pickle
 import socket
@@ -306,6 +307,8 @@ later = [raised(rpc.rpc_sync, "w2", same, args=(1,)), raised(theirs.to_here)]
 late = time.monotonic() - began
 after = counts()
 alive = rpc.rpc_sync("w0" if rank else "w1", same, args=(3,))
+touch(f"alive{rank}")
+wait_for(f"alive{1 - rank}")
 began = time.monotonic()
 end = raised(rpc.shutdown)
 put([error, later, late, before, after, alive, end, time.monotonic() - began,
@@ -354,7 +357,7 @@ def test_time_outs_hold_for_a_worker_that_does_not_read():
     job = Job(2, STOPPED)
     try:
         job.processes[0].wait(40)
-        values = __import__("json").loads(job.path("values-0").read_text())
+        values = json.loads(job.path("values-0").read_text())
     finally:
         job.kill(1)
         job.ends()
@@ -371,8 +374,6 @@ put([raised(rpc.init_rpc, f"w{rank}", rank=rank, world_size=size)])
 touch(f"done{rank}")
 for other in range(size):
     wait_for(f"done{other}")
-if rank == 0 and folder.joinpath("fine").exists():
-    pass
 os._exit(0)
 """
 
@@ -453,3 +454,36 @@ def test_a_child_of_a_worker_holds_no_connections(agent):
     assert text.startswith("[-1] -1 rpc_sync: RPC has not been initialized")
     assert rpc.rpc_sync("alone", max, args=(1, 2)) == 2 and held.to_here() == 1
     link.close()
+
+
+MANY_LIVES = """
+import random
+import flambeau.distributed.rpc as rpc
+def somebody(): return f"w{random.randrange(size)}"
+def nest(n): return 0 if n == 0 else 1 + rpc.rpc_sync(somebody(), nest, args=(n - 1,))
+def leave_work(n):
+    for _ in range(n):
+        rpc.rpc_async(somebody(), nest, args=(2,))
+kept = []
+for life in range(6):
+    rpc.init_rpc(f"w{rank}", rank=rank, world_size=size)
+    for i in range(10):
+        rpc.rpc_async(somebody(), leave_work, args=(3,))
+        r = rpc.remote(somebody(), str, args=(i,))
+        rpc.rpc_async(somebody(), repr, args=(r,))
+        kept.append(r)
+    rpc.shutdown()
+rpc.init_rpc(f"w{rank}", rank=rank, world_size=size)
+kept.append(rpc.rpc_async(f"w{1 - rank}", time.sleep, args=(30,)))
+kept.append(rpc.remote(f"w{1 - rank}", time.sleep, args=(30,)))
+touch(f"last{rank}")
+wait_for(f"last{1 - rank}")
+put("ends without shutdown")
+"""
+
+
+def test_work_that_nobody_waits_for_and_processes_that_just_end():
+    began = time.monotonic()
+    job = Job(2, MANY_LIVES)
+    assert [(e.status, e.output, e.values) for e in job.ends()] == [(0, "", "ends without shutdown")] * 2
+    assert time.monotonic() - began < 25

@@ -106,7 +106,9 @@ class RRef(Generic[Value]):
         if isinstance(state, Held):
             return state.future.wait()
         self._check_creation(state)
-        return async_call(self._agent, state.owner, _fetch, (self,), {}, timeout).wait()
+        value = async_call(self._agent, state.owner, _fetch, (self,), {}, timeout).wait()
+        state.confirmed = state.confirmed or state.creation is not None  # it came before the question
+        return value
 
     def _check_creation(self, state: Used) -> None:
         creation = state.creation
