@@ -54,6 +54,14 @@ rpc.init_rpc(f"w{rank}", rank=rank, world_size=size)
 found = []
 """
 
+END = """
+rpc.shutdown()
+touch(f"end{rank}")
+for other in range(size):
+    wait_for(f"end{other}")  # rank 0 serves the store, which PyTorch's shutdown needs
+put([trained, found])
+"""
+
 SCENARIOS = """
 def scenario(function, **options):
     with ad.context() as context:
@@ -339,7 +347,7 @@ if rank == 0:
 """
 
 PROGRAM = START + SCENARIOS + MODELS + INIT + GRADIENTS + "trained, found = found, []\n" + TRAINING
-PROGRAM += "rpc.shutdown()\nput([trained, found])\n"
+PROGRAM += END
 
 
 def test_gradients_and_training_are_those_of_pytorch():

@@ -116,7 +116,7 @@ if rank == 0:
     found.append(raised(rpc.init_rpc, "w0", rank=0, world_size=size)[0])
     # references
     r = rpc.remote("w1", fw.add, args=(fw.ones(2), 1))
-    found.append([r.to_here().tolist(), facts_of_reference(r), r.confirmed_by_owner()])
+    found.append([r.to_here().tolist(), facts_of_reference(r)])
     found.append([rpc.rpc_sync(to, facts_of_reference, args=(r,)) for to in ("w1", "w2")])
     found.append([rpc.rpc_sync(to, value_of, args=(r,)).tolist() for to in ("w0", "w1", "w2")])
     found.append([rpc.rpc_sync("w2", hand_over, args=(to, r)).tolist() for to in ("w0", "w1", "w2")])
@@ -152,6 +152,9 @@ if rank == 0:
     found.append(raised(rpc.rpc_sync, "w1", failing, args=("w2",))[0] in ("IndexError", "RuntimeError"))
     found.append(rpc.get_rpc_timeout())
 rpc.shutdown()
+touch(f"end{rank}")
+for other in range(size):
+    wait_for(f"end{other}")  # rank 0 serves the store, which PyTorch's shutdown needs
 afterwards = [(rpc.rpc_sync, "w1", same), (rpc.shutdown,), (rpc.get_worker_info,), (rpc.rpc_async, 0, same)]
 found.append([raised(call, *given)[0] for call, *given in afterwards])
 put(found)
@@ -243,6 +246,7 @@ if rank == 0:
     found.append(sum(sums))
     # the owner keeps a value for its users alone
     r = rpc.remote("w1", fw.ones, args=(2,))
+    found.append([r.to_here().tolist(), r.confirmed_by_owner(), rpc.RRef(1).confirmed_by_owner()])
     held = rpc.RRef(1)
     found.append([quiet(lambda: rpc.rpc_sync("w1", counts), [1, 0]), counts()])
     rpc.rpc_sync("w1", forward, args=("w2", r))  # by the owner
@@ -297,6 +301,7 @@ def test_what_pytorch_lacks():
     assert first[6:9] == ["w1", "TypeError", ["ValueError", "TypeError", "ValueError"]]
     assert first[9:13] == [[3.0, 3.0], 0.01, [[1.0, 0.0], [0.0, 1.0]], 0.0]
     assert first[13:15] == [999 * 500, sum(k + i for k in range(8) for i in range(20))]
+    assert first.pop(15) == [[1, 1], True, True]
     assert first[15:17] == [[[1, 0], [0, 0]], [[1, 0], [1, 0]]]
     assert first[17:19] == [[1, 1], [[0, 0]] * 3]
     assert first[19] in ("PicklingError", "AttributeError") and first[20:23] == [

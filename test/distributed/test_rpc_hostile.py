@@ -28,7 +28,7 @@ def agent():
     options = rpc.TensorPipeRpcBackendOptions(init_method="tcp://127.0.0.1:0", rpc_timeout=5)
     rpc.init_rpc("alone", rank=0, world_size=1, rpc_backend_options=options)
     yield _current.get("test")
-    rpc.shutdown()
+    rpc.shutdown(graceful=False)  # a test may have played a worker that died
 
 
 def stranger(agent):

@@ -138,7 +138,9 @@ class Agent:
 
     def connection(self, rank: int, deadline: float = math.inf) -> Connection:
         """Return the connection to a worker. Raises: OSError if there is none."""
-        peer = self._peers[rank]
+        peer = self._peers.get(rank)
+        if peer is None:
+            raise ConnectionError("there is no such worker")
         if not peer.lock.acquire(timeout=min(max(deadline - time.monotonic(), 0), _CONNECT)):
             raise TimeoutError("it does not accept connections")
         try:
@@ -198,8 +200,9 @@ class Agent:
             self.on_lost(peer.info.id, self._unreachable(peer.info.id, reason))
 
     def _unreachable(self, rank: int, reason: object) -> RuntimeError:
-        name = self._peers[rank].info.name
-        return RuntimeError(f"rpc: expected worker {name!r} (id {rank}) to answer, got its end: {reason}")
+        peer = self._peers.get(rank)
+        name = "" if peer is None else f"{peer.info.name!r} "
+        return RuntimeError(f"rpc: expected worker {name}(id {rank}) to answer, got its end: {reason}")
 
     # --- calls of this worker ------------------------------------------------------------------------
 
