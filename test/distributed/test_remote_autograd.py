@@ -4,10 +4,11 @@ import pytest
 from distributed.ranks import run
 
 START = """
-import importlib, threading
+import importlib, pickle, threading
 rpc = importlib.import_module(fw.__name__ + ".distributed.rpc")
 ad = importlib.import_module(fw.__name__ + ".distributed.autograd")
 RRef, optim = rpc.RRef, importlib.import_module(fw.__name__ + ".distributed.optim")
+RemoteModule = importlib.import_module(fw.__name__ + ".distributed.nn").RemoteModule
 nn, F = fw.nn, fw.nn.functional
 
 def leaf(*values): return fw.tensor(values, requires_grad=True)
@@ -207,6 +208,8 @@ if rank == 0:
 
 MODELS = """
 def numbers_of(p): return numbers(p)
+def is_training(r): return r.local_value().training
+def use_module(module, x): return module.forward(x)
 def parameter(r): return numbers(r.local_value())
 
 # 1. a parameter server: trainers get references to the parameters of one model
@@ -450,6 +453,31 @@ if rank == 0:
     futures = [rpc.rpc_async(f"w{k}", train_with_server, args=(server_reference, k)) for k in (1, 2)]
     losses = [f.wait() for f in futures]
     found.append(all(v == v for run in losses for v in run))
+    # a module of another worker
+    m = RemoteModule("w1/cpu", Net)
+    with ad.context() as context:
+        y = m(fw.ones(2, 3))
+        ad.backward(context, [y.sum()])
+        optim.DistributedOptimizer(fw.optim.SGD, m.remote_parameters(), lr=0.1).step(context)
+    local = Net()
+    same_values = local(fw.ones(2, 3))
+    same_values.sum().backward()
+    fw.optim.SGD(local.parameters(), lr=0.1).step()
+    found.append(numbers(y) == numbers(same_values))
+    found.append([numbers(p.to_here()) for p in m.remote_parameters()] == [numbers(p) for p in local.parameters()])
+    found.append([m.on, str(m.device), len(m.remote_parameters(recurse=False))])
+    x = fw.ones(1, 3)
+    found.append(numbers(local(x)))
+    other = RemoteModule.init_from_module_rref("w1", m.get_module_rref())
+    found.append([numbers(m.forward_async(x).wait()), numbers(other.forward(x))])
+    found.append([numbers(rpc.rpc_sync("w2", use_module, args=(m, x)))])
+    refused = "parameters buffers modules state_dict cuda cpu float extra_repr requires_grad_".split()
+    found.append([raised(getattr(m, name))[0] for name in refused])
+    m.train(False)
+    in_training = rpc.rpc_sync("w1", is_training, args=(m.get_module_rref(),))
+    wrong = [("w1", int), ("nobody", Net), ("/cpu", Net), ("w1", nn.Linear, (1,))]
+    found.append([raised(RemoteModule, *given)[0] for given in wrong])
+    found.append([in_training, raised(pickle.dumps, m)[0]])
     # nothing remains
     found.append([quiet(lambda: rpc.rpc_sync(w, context_count), 0) for w in ("w0", "w1", "w2")])
     # a worker that has ended is an error of the pass, and not of the end of the context
@@ -480,5 +508,13 @@ def test_what_pytorch_lacks():
     assert found[3] == [[0.5, 1.5], [2.0, 4.0]]
     assert found[4][0] == "RuntimeError" and "distributed.autograd.backward" in found[4][1]
     assert found[5] == [round(1.0001**3000, 3)] * 2
-    assert found[6:9] == [True, True, [0, 0, 0]]
-    assert found[9][0] == "RuntimeError" and "'w2'" in found[9][1]
+    assert found[6:8] == [True, True]
+    assert found[8:11] == [True, True, ["w1", "cpu", 0]]  # a module of another worker
+    assert found[12:14] == [[found[11]] * 2, [found[11]]]
+    assert found[14:17] == [
+        ["ValueError"] * 9,
+        ["ValueError", "RuntimeError", "ValueError", "TypeError"],
+        [False, "RuntimeError"],
+    ]
+    assert found[17] == [0, 0, 0]
+    assert found[18][0] == "RuntimeError" and "'w2'" in found[18][1]

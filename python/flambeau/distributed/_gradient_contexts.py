@@ -91,7 +91,8 @@ class Contexts:
         found = self.find(number)
         if found is None:
             raise RuntimeError(
-                f"{name}: Could not find autograd context with id: {number}: expected an open one"
+                f"{name}: expected the number of an open context, got Could not find autograd context with id"
+                f": {number}"
             )
         return found
 

@@ -116,8 +116,8 @@ class Agent:
                 return info
         kind = "name" if isinstance(to, str) else "id"
         raise RuntimeError(
-            f"name:{self.info.name},rank:{self.info.id} could not find destination {kind} {to}: expected one "
-            f"of {', '.join(f'{w.name} ({w.id})' for w in self.workers)}"
+            f"rpc: expected one of {', '.join(f'{w.name} ({w.id})' for w in self.workers)}, got {to!r}: "
+            f"name:{self.info.name},rank:{self.info.id} could not find destination {kind} {to}"
         )
 
     def incoming_ranks(self) -> set[int]:
@@ -140,7 +140,7 @@ class Agent:
         """Return the connection to a worker. Raises: OSError if there is none."""
         peer = self._peers.get(rank)
         if peer is None:
-            raise ConnectionError("there is no such worker")
+            raise ConnectionError("the job has no worker of this rank")
         if not peer.lock.acquire(timeout=min(max(deadline - time.monotonic(), 0), _CONNECT)):
             raise TimeoutError("it does not accept connections")
         try:

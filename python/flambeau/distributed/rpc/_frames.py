@@ -97,9 +97,9 @@ def receive(read: Callable[[memoryview], None]) -> Message:
     read(memoryview(head))
     magic, kind, flags, count, call, context, gradients, table_size, body_size = _HEAD.unpack(head)
     if magic != _MAGIC or kind not in iter(Kind):
-        raise Malformed("expected the head of a message")
+        raise Malformed("expected the head of a message, got other bytes")
     if count > _MOST_NUMBERS or table_size > _TABLE_LIMIT or body_size > _BODY_LIMIT:
-        raise Malformed("expected a shorter message")
+        raise Malformed("expected a shorter message, got a long one")
     numbers = bytearray(8 * count)
     read(memoryview(numbers))
     table = bytearray(table_size)

@@ -97,20 +97,20 @@ def read_table(table: bytes) -> list[Entry]:
     entries, at, total = [], 0, 0
     while at < len(table):
         if at + _ENTRY.size > len(table):
-            raise Malformed("expected whole entries of tensors")
+            raise Malformed("expected whole entries of tensors, got a part")
         code, flags, dimensions = _ENTRY.unpack_from(table, at)
         at += _ENTRY.size
         if code >= len(_DTYPES) or dimensions > MOST_DIMENSIONS or at + 16 * dimensions > len(table):
-            raise Malformed("expected a dtype, and a size and a stride per dimension")
+            raise Malformed("expected a dtype, and a size and a stride per dimension, got others")
         numbers = struct.unpack_from(f"<{2 * dimensions}q", table, at)
         at += 16 * dimensions
         shape, strides = numbers[:dimensions], numbers[dimensions:]
         if any(size < 0 for size in shape) or (math.prod(shape) and not _is_dense(shape, strides)):
-            raise Malformed("expected a dense tensor")
+            raise Malformed("expected a dense tensor, got gaps")
         entry = Entry(_DTYPES[code], shape, strides, bool(flags & _REQUIRES_GRAD), bool(flags & _PARAMETER))
         total += entry.size
         if total > MESSAGE_LIMIT:
-            raise Malformed(f"expected at most {MESSAGE_LIMIT} bytes of tensors")
+            raise Malformed(f"expected at most {MESSAGE_LIMIT} bytes of tensors, got more")
         entries.append(entry)
     return entries
 

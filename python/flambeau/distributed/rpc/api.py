@@ -82,8 +82,10 @@ def init_rpc(
             f"init_rpc: expected a TensorPipeRpcBackendOptions, got {type(rpc_backend_options).__name__}"
         )
     with _current.lock:
-        if _current.find() is not None:
-            raise RuntimeError("init_rpc: RPC is already initialized: expected a process that is no worker")
+        if (agent := _current.find()) is not None:
+            raise RuntimeError(
+                f"init_rpc: expected a process without a worker, got {agent.info}: RPC is already initialized"
+            )
         _starting.start(name, rank, world_size, options)
 
 

@@ -28,7 +28,7 @@ def _place(remote_device: Any) -> tuple[str | int, Any]:
         )
     device = flambeau.device(found["device"] or "cpu")
     if device.type != "cpu":
-        raise ValueError(f"RemoteModule: expected the device cpu, since there is no other, got {device}")
+        raise ValueError(f"RemoteModule: expected the device cpu, which is the only one, got {device}")
     worker = found["worker"]
     return (int(worker.removeprefix("rank:")) if worker.startswith("rank:") else worker), device
 
