@@ -464,7 +464,8 @@ if rank == 0:
     same_values.sum().backward()
     fw.optim.SGD(local.parameters(), lr=0.1).step()
     found.append(numbers(y) == numbers(same_values))
-    found.append([numbers(p.to_here()) for p in m.remote_parameters()] == [numbers(p) for p in local.parameters()])
+    remote_values = [numbers(p.to_here()) for p in m.remote_parameters()]
+    found.append(remote_values == [numbers(p) for p in local.parameters()])
     found.append([m.on, str(m.device), len(m.remote_parameters(recurse=False))])
     x = fw.ones(1, 3)
     found.append(numbers(local(x)))
