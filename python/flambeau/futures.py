@@ -53,7 +53,7 @@ class Future(Generic[Value]):
 
     def then(self, callback: Callable[[Future[Value]], Any]) -> Future[Any]:
         """Return a future of what `callback` returns for this one."""
-        following: Future[Any] = Future()
+        following = self._following()
 
         def call(future: Future[Value]) -> None:
             try:
@@ -63,6 +63,9 @@ class Future(Generic[Value]):
 
         self._when_done(call)
         return following
+
+    def _following(self) -> Future[Any]:
+        return Future()
 
     def add_done_callback(self, callback: Callable[[Future[Value]], Any]) -> None:
         """Call `callback` with this future when it is done; its exceptions are printed, not raised."""
@@ -82,7 +85,11 @@ class Future(Generic[Value]):
             if not self.done():
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call([callback])
+
+    def _call(self, callbacks: list[Callable[[Future[Value]], Any]]) -> None:
+        for callback in callbacks:
+            callback(self)
 
     def _complete(self, value: Any, error: BaseException | None) -> None:
         with self._lock:
@@ -93,8 +100,7 @@ class Future(Generic[Value]):
             self._value, self._error = value, error
             self._set.set()
             callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(self)
+        self._call(callbacks)
 
     def set_result(self, result: Value) -> None:
         """Set the value. Raises: RuntimeError if the future is done."""

@@ -62,3 +62,13 @@ def test_the_pipeline_trains_and_its_table_is_that_of_the_schedule():
     rows = [line.split()[2:] for line in section.splitlines() if line.startswith("    rank ")]
     table = timed({rank: one_f_one_b(rank, 3, 1, 4) for rank in range(3)})
     assert rows == [["." if action is None else str(action) for action in table[rank]] for rank in range(3)]
+
+
+def test_the_programs_with_calls_run():
+    section = PAGE.read_text().partition("## Remote procedure calls\n")[2].partition("\n## ")[0]
+    calling, training = BLOCK.findall(section)
+    start = "import flambeau\nflambeau.manual_seed(0)\n"
+    values = "values = [list(y.shape), total.tolist(), future.wait().tolist()] if rank == 0 else None\n"
+    program = start + calling + values + training + "put([values, loss.item() if rank == 0 else None])\n"
+    (values, loss), _ = run(2, program)
+    assert values == [[1], [2.0, 2.0], [3.0, 3.0]] and loss < 1

@@ -35,6 +35,9 @@ EXEMPT_TYPES = {
 COMPLETED = {
     "serialization/_opcodes.py": "`load` puts its name before the text",
     "serialization/_allowed.py": "`load` puts its name before the text",
+    "distributed/rpc/_agent.py": "a call puts its name and the worker's before the reason",
+    "distributed/rpc/_connection.py": "a call puts its name and the worker's before the reason",
+    "distributed/rpc/_handshake.py": "a call puts its name and the worker's before the reason",
     "distributed/checkpoint/_metadata_file.py": "`load` puts its name before the text",
     "distributed/checkpoint/_storage_place.py": "`load` puts its name before the text",
     "compiler/capture/instructions.py": "the texts are those of Python's interpreter",
@@ -49,7 +52,11 @@ COMPLETED = {
     "sparse/": "test/codegen/test_messages.py checks the heads",
 }
 # Files whose errors stay inside of a process that serves others.
-WITHOUT_CALLER = {"distributed/_tcp_server.py": "what is wrong with a peer's request ends its connection"}
+WITHOUT_CALLER = {
+    "distributed/_tcp_server.py": "what is wrong with a peer's request ends its connection",
+    "distributed/rpc/_frames.py": "what is wrong with a peer's message ends its connection",
+    "distributed/rpc/_tensor_table.py": "what is wrong with a peer's message ends its connection",
+}
 # Whole sentences of Python's own protocols.
 SENTENCES = {
     "iteration over a 0-d tensor": "as iter() says it",

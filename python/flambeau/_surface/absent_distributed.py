@@ -6,7 +6,7 @@ from __future__ import annotations
 TABLES = {
     "flambeau lacks this part of distributed training": """
 distributed._unbuilt
-  class C10dBackend DistributedOptimizer Logger ProcessGroupGloo Reducer
+  class C10dBackend DistAutogradContext Logger ProcessGroupGloo Reducer
   enum BuiltinCommHookType ALLREDUCE FP16_COMPRESS
   def as_functional_optim breakpoint get_default_backend_for_device record_comm shrink_group
       split_group
@@ -19,10 +19,6 @@ distributed.algorithms._checkpoint.checkpoint_wrapper
   class ActivationWrapper CheckpointWrapper OffloadWrapper
   enum CheckpointImpl REENTRANT NO_REENTRANT
   def apply_activation_checkpointing checkpoint_wrapper offload_wrapper
-distributed.autograd
-  class DistAutogradContext context
-  def backward get_gradients
-  answer is_available=False
 distributed.checkpoint._unbuilt
   class BlockingAsyncStager ChunkShardingSpec ExtensionRegistry FSDP FileSystem FileSystemBase
       FullOptimStateDictConfig FullStateDictConfig HuggingFaceStorageReader HuggingFaceStorageWriter
@@ -182,25 +178,9 @@ distributed.launcher.api
       launch_agent=distributed.launcher
   from ChildFailedError=distributed.elastic.multiprocessing.errors
       record=distributed.elastic.multiprocessing.errors
-distributed.nn
-  class RemoteModule
-  def all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
-  from ReduceOp=distributed group=distributed
-distributed.nn.functional
-  from ReduceOp=distributed all_gather=distributed.nn all_reduce=distributed.nn all_to_all=distributed.nn
-      all_to_all_single=distributed.nn broadcast=distributed.nn gather=distributed.nn group=distributed
-      reduce=distributed.nn reduce_scatter=distributed.nn scatter=distributed.nn
-distributed.rpc.api
-  def _all_gather
-  decorator _require_initialized
-distributed.rpc
-  class AllGatherStates PyRRef RRef RemoteProfilerManager RpcAgent RpcBackendOptions TensorPipeAgent
-      TensorPipeRpcBackendOptions WorkerInfo
-  enum BackendType TENSORPIPE
-  def enable_gil_profiling get_rpc_timeout get_worker_info init_rpc method_factory new_method remote
-      rpc_async rpc_sync shutdown
-  answer is_available=False
-  from Store=distributed
+distributed.rpc._unbuilt
+  class AllGatherStates PyRRef RemoteProfilerManager RpcAgent TensorPipeAgent
+  def enable_gil_profiling method_factory new_method
 distributed.tensor.device_mesh
   from DeviceMesh=distributed init_device_mesh=distributed
 distributed.tensor.experimental

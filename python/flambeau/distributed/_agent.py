@@ -20,6 +20,7 @@ from flambeau.distributed._errors import DistNetworkError, DistStoreError
 from flambeau.distributed._store import PrefixStore, Store
 from flambeau.distributed._tcp_store import TCPStore
 from flambeau.distributed._workers import Logs, Std, Worker, Workers
+from flambeau.distributed.constants import RPC_SECRET
 
 _FIRST_PORT = 29400  # of rendezvous without a port, as PyTorch's
 
@@ -189,6 +190,8 @@ class Agent:
         }
         if count > 1 and "OMP_NUM_THREADS" not in os.environ:
             fixed["OMP_NUM_THREADS"] = "1"
+        if nodes == 1 and RPC_SECRET not in os.environ:  # several launchers would make several
+            fixed[RPC_SECRET] = secrets.token_hex(32)
         ranks = [
             {"LOCAL_RANK": str(i), "RANK": str(first + i), "ROLE_RANK": str(first + i)} for i in range(count)
         ]

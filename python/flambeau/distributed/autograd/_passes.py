@@ -1,0 +1,273 @@
+"""One backward pass over several processes.
+
+Each process sees entries: tensors whose gradients come from elsewhere, that is, the roots, or the tensors of
+one message that it has sent. A pass has two phases.
+
+1. Every process learns which of its entries take part. Walking the graph from an entry finds nodes of tensors
+   that were received; the messages that these tensors came with are entries of their senders.
+2. A node runs when the gradients of all entries from which it is reached are there. Nodes that are reached
+   from the same set of entries form a stage, which is one call of the engine of the process. Gradients that
+   arrive at a node of received tensors are sent to the sender, whose entry they complete.
+
+This is the algorithm that PyTorch's design note "Distributed Autograd Design" calls SMART mode; FAST mode has
+the second phase only and supposes that all messages of a context take part. Each call of another process is
+answered when all that it started is complete, so the first caller knows the end of the pass.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flambeau
+from flambeau import Tensor
+from flambeau.autograd.graph import GradientEdge, get_gradient_edge
+from flambeau.distributed._gradient_contexts import Context, contexts
+from flambeau.distributed.rpc import _current
+from flambeau.distributed.rpc._calling import async_call
+from flambeau.distributed.rpc.functions import async_execution
+from flambeau.futures import Future
+
+AccumulateGrad = type(get_gradient_edge(flambeau.empty(0, device="cpu", requires_grad=True)).node)
+ROOTS = -1  # the entry of the roots
+Number = tuple[int, int]
+Edge = tuple[Any, int]  # a node and the number of its input
+
+
+def joined(futures: Sequence[Future[Any]]) -> Future[Any]:
+    """Return a future that is done when all are, or as soon as one has failed."""
+    result: Future[Any] = Future()
+    left, lock = len(futures), threading.Lock()
+
+    def count(future: Future[Any]) -> None:
+        nonlocal left
+        error = None
+        try:
+            future.value()
+        except Exception as failure:
+            error = failure
+        with lock:
+            left -= 1
+            if result.done() or (left and error is None):
+                return
+            complete = result.set_result if error is None else result.set_exception
+            complete(error)  # type: ignore[arg-type]
+
+    if not futures:
+        result.set_result(None)
+    for future in futures:
+        future._when_done(count)
+    return result
+
+
+class Pass:
+    """A pass in one process.
+
+    Args:
+        context: whose gradients it computes.
+        number: of the pass.
+        retain_graph: whether the graph can be used again.
+    """
+
+    def __init__(self, context: Context, number: Number, retain_graph: bool) -> None:
+        self.context, self.number, self.retain_graph = context, number, retain_graph
+        self._lock = threading.Lock()
+        self._entries: dict[int, list[Edge]] = {}
+        self._seen: set[Any] = set()
+        self._arrived: set[int] = set()
+        self._reached_by: dict[Any, int] | None = None  # node -> the set of entries, as bits
+        self._bits: dict[int, int] = {}
+        self._inside: dict[int, list[Any]] = {}  # set of entries -> its nodes
+        self._done: set[int] = set()  # sets of entries
+        self._gradients: dict[int, dict[Edge, Tensor]] = defaultdict(dict)  # that wait for a stage
+
+    # --- the first phase -----------------------------------------------------------------------------
+
+    def add_entry(self, entry: int, edges: Sequence[GradientEdge]) -> dict[int, list[int]]:
+        """Note an entry; return messages that its graph came with and no other entry's: rank -> messages."""
+        with self._lock:
+            if entry in self._entries:
+                return {}
+            self._entries[entry] = [(edge.node, edge.output_nr) for edge in edges]
+            found: dict[int, list[int]] = defaultdict(list)
+            waiting = [node for node, _ in self._entries[entry]]
+            while waiting:
+                node = waiting.pop()
+                if node in self._seen:
+                    continue
+                self._seen.add(node)
+                source = self.context.received.get(node)
+                if source is not None:
+                    found[source[0]].append(source[1])
+                else:
+                    waiting += [n for n, _ in node.next_functions if n is not None]
+            return found
+
+    # --- the second phase ----------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        """Find the set of entries that each node is reached from."""
+        self._bits = {entry: 1 << i for i, entry in enumerate(self._entries)}
+        order = self._in_order()
+        reached: dict[Any, int] = defaultdict(int)
+        for entry, edges in self._entries.items():
+            for node, _ in edges:
+                reached[node] |= self._bits[entry]
+        for node in order:
+            for following in self._next(node):
+                reached[following[0]] |= reached[node]
+        inside: dict[int, list[Any]] = defaultdict(list)
+        for node in order:
+            inside[reached[node]].append(node)
+        self._reached_by, self._inside = dict(reached), dict(inside)
+
+    def _next(self, node: Any) -> list[Edge]:
+        if node in self.context.received:
+            return []
+        return [edge for edge in node.next_functions if edge[0] is not None]
+
+    def _in_order(self) -> list[Any]:
+        """Return all nodes, each before those that it leads to."""
+        order, seen = [], set()
+        for edges in self._entries.values():
+            stack = [(node, False) for node, _ in edges]
+            while stack:
+                node, left = stack.pop()
+                if left:
+                    order.append(node)
+                elif node not in seen:
+                    seen.add(node)
+                    stack.append((node, True))
+                    stack += [
+                        (following, False) for following, _ in self._next(node) if following not in seen
+                    ]
+        return order[::-1]
+
+    def arrive(self, entry: int, gradients: Sequence[Tensor | None]) -> Future[Any]:
+        """Take the gradients of an entry, and run what became ready; done when all that follows is."""
+        with self._lock:
+            if self._reached_by is None:
+                self._plan()
+            for edge, gradient in zip(self._entries[entry], gradients, strict=True):
+                self._add(edge, gradient)
+            self._arrived.add(entry)
+            arrived = sum(self._bits[e] for e in self._arrived)
+            sent: list[Future[Any]] = []
+            ready = [s for s in self._inside if s & arrived == s and s not in self._done]
+            for entries in sorted(ready, key=int.bit_count):
+                self._done.add(entries)
+                sent += self._run(entries)
+        return joined(sent)
+
+    def _add(self, edge: Edge, gradient: Tensor | None) -> None:
+        assert self._reached_by is not None  # _plan has run
+        if gradient is not None:
+            waiting = self._gradients[self._reached_by[edge[0]]]
+            waiting[edge] = waiting[edge] + gradient if edge in waiting else gradient
+
+    def _run(self, entries: int) -> list[Future[Any]]:
+        """Run the nodes that a set of entries leads to; return the futures of messages with gradients."""
+        assert self._reached_by is not None  # _plan has run
+        inside, given = self._inside[entries], self._gradients.pop(entries, {})
+        border: dict[Edge, None] = {}
+        for node in inside:
+            for edge in self._next(node):
+                if self._is_border(edge[0], entries):
+                    border[edge] = None
+        starts = {edge: g for edge, g in given.items() if edge[0] not in self.context.received}
+        border |= dict.fromkeys(edge for edge in starts if isinstance(edge[0], AccumulateGrad))
+        outgoing = {edge: g for edge, g in given.items() if edge not in starts}
+        for edge, gradient in zip(border, self._engine(starts, list(border)), strict=True):
+            if gradient is None:
+                continue
+            if isinstance(edge[0], AccumulateGrad):
+                self.context.add_gradient(edge[0].variable, gradient)
+            elif self._reached_by[edge[0]] == entries:
+                outgoing[edge] = outgoing[edge] + gradient if edge in outgoing else gradient
+            else:
+                self._add(edge, gradient)
+        return [self._send(node, outgoing) for node in inside if node in self.context.received]
+
+    def _is_border(self, node: Any, entries: int) -> bool:
+        assert self._reached_by is not None  # _plan has run
+        return (
+            self._reached_by[node] != entries
+            or isinstance(node, AccumulateGrad)
+            or node in self.context.received
+        )
+
+    def _engine(self, starts: dict[Edge, Tensor], ends: list[Edge]) -> Sequence[Tensor | None]:
+        if not starts or not ends:
+            return [None] * len(ends)
+        return flambeau.autograd.grad(
+            [GradientEdge(*edge) for edge in starts],
+            [GradientEdge(*edge) for edge in ends],
+            list(starts.values()),
+            retain_graph=self.retain_graph,
+            allow_unused=True,
+        )
+
+    def _send(self, node: Any, gradients: dict[Edge, Tensor]) -> Future[Any]:
+        rank, message, count = self.context.received[node]
+        given = [gradients.get((node, i)) for i in range(count)]
+        return _call(rank, _gradients_arrive, self, message, given)
+
+
+def _call(rank: int, function: Callable[..., Any], work: Pass, *more: Any) -> Future[Any]:
+    agent = _current.get("distributed.autograd.backward")
+    arguments = (work.context.number, work.number, work.retain_graph, *more)
+    return async_call(agent, rank, function, arguments, {}, 0.0)
+
+
+def _of(context: int, number: Number, retain_graph: bool) -> Pass:
+    found = contexts.retrieve("distributed.autograd.backward", context)
+    with found.lock:
+        return found.passes.setdefault(number, Pass(found, number, retain_graph))
+
+
+def explore(work: Pass, entry: int, edges: Sequence[GradientEdge]) -> Future[Any]:
+    """Note an entry, and tell the senders of what it reaches; done when all processes know their entries."""
+    return _tell(work, work.add_entry(entry, edges))
+
+
+def _tell(work: Pass, found: dict[int, list[int]]) -> Future[Any]:
+    return joined([_call(rank, _entries_take_part, work, messages) for rank, messages in found.items()])
+
+
+@async_execution
+def _entries_take_part(context: int, number: Number, retain_graph: bool, messages: list[int]) -> Future[Any]:
+    work = _of(context, number, retain_graph)
+    found: dict[int, list[int]] = defaultdict(list)
+    for message in messages:
+        for rank, more in work.add_entry(message, work.context.sent[message]).items():
+            found[rank] += more
+    return _tell(work, found)
+
+
+@async_execution
+def _gradients_arrive(
+    context: int, number: Number, retain_graph: bool, message: int, gradients: list[Tensor | None]
+) -> Future[Any]:
+    return _of(context, number, retain_graph).arrive(message, gradients)
+
+
+def _forget(context: int, number: Number) -> None:
+    found = contexts.find(context)
+    if found is not None:
+        with found.lock:
+            found.passes.pop(number, None)
+
+
+def run(context: Context, number: int, roots: Sequence[Tensor], retain_graph: bool) -> None:
+    """Run a pass from roots of this process. Raises: the first error of any process."""
+    agent = _current.get("distributed.autograd.backward")
+    work = _of(context.number, (agent.info.id, number), retain_graph)
+    gradients = [flambeau.ones_like(root) for root in roots]
+    try:
+        with flambeau.enable_grad(), agent.pool.waiting():
+            explore(work, ROOTS, [get_gradient_edge(root) for root in roots]).wait()
+            work.arrive(ROOTS, gradients).wait()
+    finally:
+        _forget(context.number, work.number)

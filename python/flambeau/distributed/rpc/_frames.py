@@ -1,0 +1,124 @@
+"""Messages on a connection: a fixed head, numbers, a table of tensors, a pickle, and tensors' bytes.
+
+Lengths are checked before memory is allocated. A message is read as a whole before a part of it is used.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flambeau import Tensor
+from flambeau.distributed.rpc._tensor_table import Malformed, allocate, memory, read_table
+
+
+class Kind(enum.IntEnum):
+    """What a message is."""
+
+    CALL = 1  # run a function and answer
+    REPLY = 2  # the result of a call
+    ERROR = 3  # the exception of a call
+    REMOTE = 4  # run a function, keep the result for an RRef, and answer when it is there
+    FORK = 5  # numbers: an RRef and a new user of it
+    DROP = 6  # numbers: an RRef and a user that is gone
+    ACCEPTED = 7  # numbers: a user that the owner knows
+    GOODBYE = 8  # the worker leaves in order
+
+
+_HEAD = struct.Struct("<4sBBHQqqIQ")
+_MAGIC = b"fRPC"
+INTERNAL = 1  # flag: part of shutting down, not counted as work
+HOLDS_REFERENCES = 2  # flag: there are RRefs in the pickle
+NOT_RECORDED = -2  # in place of the number of a message: its tensors need no gradients
+_MOST_NUMBERS = 16
+_TABLE_LIMIT = 1 << 26
+_BODY_LIMIT = 1 << 31
+_SMALL = 1 << 16  # bytes that are sent together with the head
+
+
+@dataclass(slots=True)
+class Message:
+    """A message: one to send has `dense`, one that has come too.
+
+    Args:
+        kind: what it is.
+        call: the number of the call that it begins or answers.
+        context: the context of distributed autograd that it belongs to, or -1.
+        gradients: the number by which gradients of its tensors come back, or -1.
+        numbers: what identifies RRefs.
+        table: the entries of the tensors.
+        body: the pickle.
+        dense: the tensors.
+        flags: see above.
+        forks: the new users of RRefs in the pickle, of a message to send.
+    """
+
+    kind: Kind
+    call: int = 0
+    context: int = -1
+    gradients: int = -1
+    numbers: tuple[int, ...] = ()
+    table: bytes = b""
+    body: bytes | bytearray = b""
+    dense: list[Tensor] = field(default_factory=list)
+    flags: int = 0
+    forks: list[tuple[int, ...]] = field(default_factory=list)
+
+    def parts(self) -> list[bytes | bytearray | memoryview]:
+        """Return what is sent, one part after the other."""
+        if len(self.table) > _TABLE_LIMIT or len(self.body) > _BODY_LIMIT:
+            raise RuntimeError(
+                f"rpc: expected at most {_TABLE_LIMIT} bytes of descriptions of tensors and {_BODY_LIMIT} of "
+                f"other values in a message, got {len(self.table)} and {len(self.body)}"
+            )
+        head = _HEAD.pack(
+            _MAGIC,
+            self.kind,
+            self.flags,
+            len(self.numbers),
+            self.call,
+            self.context,
+            self.gradients,
+            len(self.table),
+            len(self.body),
+        )
+        first = head + struct.pack(f"<{len(self.numbers)}q", *self.numbers) + self.table
+        large = [memory(dense) for dense in self.dense]
+        if len(self.body) + sum(view.nbytes for view in large) <= _SMALL:
+            return [b"".join([first, self.body, *large])]
+        return [first, self.body, *large]
+
+
+def receive(read: Callable[[memoryview], None]) -> Message:
+    """Return the next message of a connection; `read` fills memory. Raises: Malformed for other bytes."""
+    head = bytearray(_HEAD.size)
+    read(memoryview(head))
+    magic, kind, flags, count, call, context, gradients, table_size, body_size = _HEAD.unpack(head)
+    if magic != _MAGIC or kind not in iter(Kind):
+        raise Malformed("expected the head of a message, got other bytes")
+    if count > _MOST_NUMBERS or table_size > _TABLE_LIMIT or body_size > _BODY_LIMIT:
+        raise Malformed("expected a shorter message, got a long one")
+    numbers = bytearray(8 * count)
+    read(memoryview(numbers))
+    table = bytearray(table_size)
+    read(memoryview(table))
+    entries = read_table(bytes(table))
+    body = bytearray(body_size)
+    read(memoryview(body))
+    dense = []
+    for entry in entries:
+        dense.append(allocate(entry))
+        read(memory(dense[-1]))
+    return Message(
+        Kind(kind),
+        call,
+        context,
+        gradients,
+        struct.unpack(f"<{count}q", numbers),
+        bytes(table),
+        body,
+        dense,
+        flags,
+    )
