@@ -172,6 +172,8 @@ OTHER_PACKAGES = (
     "distributed.device_mesh",
     "distributed.optim",
     "distributed.tensor",
+    "distributed.tensor.experimental",
+    "distributed.tensor.experimental._attention",
     "distributed.tensor.parallel",
 )
 
