@@ -247,7 +247,8 @@ def _write_value(writer: _Writer, value: Tensor | io.BytesIO) -> None:
         own = flambeau.frombuffer(memoryview(part), dtype=own.dtype).view(own.shape)
     elif not own.numel():
         own = own.clone()
-    serialization.save(own, writer)
+    target: Any = writer  # a raw file, which is no IO[bytes] to mypy
+    serialization.save(own, target)
 
 
 class FileSystemReader(StorageReader):
