@@ -13,7 +13,7 @@ __all__ = ["detach_", "get_device", "is_same_size", "is_signed"]
 
 
 def _set_from(tensor: Any, source: Tensor) -> Tensor:
-    """Set a tensor, and raise its version, which is that of the memory, so that backward notices the change."""
+    """Set a tensor, and raise its version, which is that of the memory, so that backward sees the change."""
     known = None if tensor.is_inference() else tensor._version
     _C._functions._set_from_(tensor, source)
     while known is not None and not tensor.is_inference() and tensor._version <= known:
