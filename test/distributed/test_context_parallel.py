@@ -2,7 +2,7 @@
 
 import flambeau as fb
 import pytest
-from distributed.ranks import run
+from distributed.ranks import ROOT, run
 from flambeau.distributed.tensor.experimental._attention import _HeadTailLoadBalancer
 
 PREAMBLE = """
@@ -186,6 +186,8 @@ x = fw.ones(9)
 q = fw.ones(2, 4, 3)
 sdpa = lambda *a, **k: F.scaled_dot_product_attention(*a, **k)
 plain = F.scaled_dot_product_attention
+from flambeau.distributed.tensor import Shard, distribute_tensor
+divided = distribute_tensor(q, mesh, [Shard(0)])
 found = [
     raised(enter, mesh, buffers=[x], buffer_seq_dims=[0]),
     raised(enter, mesh, buffers=[x[:8], x[:8], x], buffer_seq_dims=[0, 0, 0]),
@@ -197,6 +199,7 @@ found = [
     attempt(sdpa, q[..., :0], q[..., :0], q),
     attempt(sdpa, q, q.double(), q),
     attempt(sdpa, fw.ones(3), q, q),
+    attempt(sdpa, divided, divided, divided),
     attempt(sdpa, fw.ones(2, 3, 4, 3), fw.ones(2, 2, 4, 3), fw.ones(2, 2, 4, 3), enable_gqa=True),
 ]
 with context_parallel(mesh):
@@ -230,6 +233,7 @@ def test_what_is_refused():
     lengths = "expected queries and keys of equal lengths with is_causal=True, got 4 and 2"
     assert errors[6] == ("ValueError", name + lengths)
     assert errors[7] == ("ValueError", name + "expected at least one feature, got a query of (2, 4, 0)")
+    assert errors.pop(10) == ("NotImplementedError", name + "expected plain tensors, got a DTensor")
     for error, text in zip(errors[8:], ("one dtype", "at least 2 dimensions", "query heads"), strict=True):
         assert error[0] == "RuntimeError" and text in error[1], error
 
@@ -295,6 +299,55 @@ def test_training_with_parameters_in_parts_equals_one_process(size):
     for found in run(size, TRAINING):
         for alone, together in found:
             assert together == pytest.approx(alone, rel=2e-5) and alone[-1] < alone[0]
+
+
+# The transformer of the examples: heads along one dimension of a mesh, sequences and parameters along the
+# other.
+TWO_DIMENSIONS = (
+    PREAMBLE
+    + """
+sys.path.insert(0, EXAMPLES)
+import contextlib
+from plans import divide
+from transformer import Transformer, batch, loss_of
+from flambeau.distributed.fsdp import fully_shard
+from flambeau.distributed.tensor.parallel import loss_parallel
+both = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("cp", "tp"))
+
+def losses(model, divided):
+    optimizer = fw.optim.AdamW(model.parameters(), lr=3e-3, foreach=False)
+    found = []
+    for step in range(3):
+        tensors = batch(step)
+        with contextlib.ExitStack() as stack:
+            if divided:
+                stack.enter_context(loss_parallel())
+                dims = dict(buffers=list(tensors), buffer_seq_dims=[1, 1, 1])
+                stack.enter_context(context_parallel(both["cp"], **dims))
+            loss = loss_of(model, *tensors)
+            loss.backward()
+        value = loss.detach()
+        if divided:
+            value = value.full_tensor()
+            dist.all_reduce(value, dist.ReduceOp.AVG)
+        found.append(value.item())
+        optimizer.step()
+        optimizer.zero_grad()
+    return found
+
+fw.manual_seed(0)
+alone = Transformer()
+fw.manual_seed(0)
+together = fully_shard(divide(Transformer(), both["tp"]), mesh=both["cp"])
+put([losses(alone, False), losses(together, True)])
+"""
+)
+
+
+def test_with_tensor_parallelism_along_another_dimension():
+    code = TWO_DIMENSIONS.replace("EXAMPLES", repr(str(ROOT / "examples/distributed")))
+    for alone, together in run(4, code):
+        assert together == pytest.approx(alone, rel=2e-5)
 
 
 AUTOCAST = (

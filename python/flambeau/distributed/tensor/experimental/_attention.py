@@ -16,6 +16,7 @@ from flambeau._C import _nn
 from flambeau.autograd.graph import increment_version
 from flambeau.distributed import _collectives
 from flambeau.distributed.device_mesh import DeviceMesh
+from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor.experimental._ring import Ring, RingAttention
 from flambeau.distributed.tensor.experimental._sequence_parts import (
     _HeadTailLoadBalancer,
@@ -48,6 +49,7 @@ class _ContextParallelOptions:
 
 
 _cp_options = _ContextParallelOptions()
+_NAME = "scaled_dot_product_attention in context_parallel"
 _METHODS = {"allgather": _RotateMethod.ALL_GATHER, "alltoall": _RotateMethod.ALL_TO_ALL}
 
 
@@ -253,6 +255,8 @@ def _attention_over(mesh: DeviceMesh) -> Callable[..., Tensor]:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
+        if any(isinstance(t, DTensor) for t in (query, key, value)):
+            raise NotImplementedError(f"{_NAME}: expected plain tensors, got a DTensor")
         _check_attention(query, key, attn_mask, dropout_p, is_causal)
         shapes = [t.detach().to("meta") for t in (query, key, value)]
         like = plain(*shapes, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)  # its checks and shape
@@ -276,18 +280,17 @@ def _check_attention(
     query: Tensor, key: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool
 ) -> None:
     """Raise an error for what attention over several processes lacks."""
-    name = "scaled_dot_product_attention in context_parallel"
     if attn_mask is not None:
-        raise NotImplementedError(f"{name}: expected attn_mask=None, got a mask of {tuple(attn_mask.shape)}")
+        raise NotImplementedError(f"{_NAME}: expected attn_mask=None, got a mask of {tuple(attn_mask.shape)}")
     if dropout_p:
-        raise NotImplementedError(f"{name}: expected dropout_p=0, got {dropout_p}")
+        raise NotImplementedError(f"{_NAME}: expected dropout_p=0, got {dropout_p}")
     if is_causal and min(query.dim(), key.dim()) >= 2 and query.size(-2) != key.size(-2):
         raise ValueError(
-            f"{name}: expected queries and keys of equal lengths with is_causal=True, got {query.size(-2)} "
+            f"{_NAME}: expected queries and keys of equal lengths with is_causal=True, got {query.size(-2)} "
             f"and {key.size(-2)}"
         )
     if query.dim() and query.size(-1) == 0:
-        raise ValueError(f"{name}: expected at least one feature, got a query of {tuple(query.shape)}")
+        raise ValueError(f"{_NAME}: expected at least one feature, got a query of {tuple(query.shape)}")
 
 
 def _lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
