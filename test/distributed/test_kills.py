@@ -3,10 +3,8 @@
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from distributed.ranks import ROOT, environment, free_port, left_behind, run, segments
@@ -242,18 +240,23 @@ def losses_by_step(output: str) -> dict[int, float]:
     return found
 
 
-def elastic(tmp_path, name, *words, **variables):
+# The launcher, once another one serves the store of the job.
+LATER = """
+import socket, sys, time
+from flambeau.distributed.run import main
+port = int(sys.argv[1])
+while socket.socket().connect_ex(("127.0.0.1", port)):
+    time.sleep(0.02)
+main(sys.argv[2:])
+"""
+
+
+def elastic(tmp_path, name, *words, after=None, **variables):
     script = tmp_path / f"{name}.py"
     script.write_text(DOOMED)
+    program = ["-m", "flambeau.distributed.run"] if after is None else ["-c", LATER, str(after)]
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "flambeau.distributed.run",
-            *map(str, words),
-            str(script),
-            str(tmp_path / name),
-        ],
+        [sys.executable, *program, *map(str, words), str(script), str(tmp_path / name)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -297,15 +300,9 @@ def test_training_continues_without_a_machine_that_dies(tmp_path, uninterrupted)
         "--rdzv-id",
         "j",
     ]
-    words += ["--rdzv-conf", "last_call_timeout=1", "--max-restarts", 3]
+    words += ["--rdzv-conf", "last_call_timeout=3", "--max-restarts", 3]
     first = elastic(tmp_path, "elastic", *words, DEATHS="machine", SEED="1")
-    until = time.monotonic() + 20
-    while time.monotonic() < until:  # until the first one serves the store
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.02)
-    second = elastic(tmp_path, "elastic", *words, DEATHS="machine", SEED="1")
+    second = elastic(tmp_path, "elastic", *words, after=port, DEATHS="machine", SEED="1")
     outputs = [process.communicate(timeout=90) for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, -9), outputs
     text = outputs[0][0]
