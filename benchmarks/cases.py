@@ -3,10 +3,11 @@
 `torch` is the framework under test (flambeau or PyTorch). A case may give `per` (how many units one
 run of the statement stands for) and `unit`: of "bytes" (and "once", seconds), the statement
 returns the value itself. Cases of single families stand in families.py, larger
-networks in networks.py.
+networks in networks.py, jobs of several processes in distributed.py.
 """
 
 from compiled import COMPILED
+from distributed import DISTRIBUTED
 from families import FAMILIES, Case
 from layers import LAYERS
 from movement import MOVEMENT
@@ -245,6 +246,7 @@ CASES = [
     *LAYERS,
     *COMPILED,
     *MOVEMENT,
+    *DISTRIBUTED,
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
     Case("training", "ResNet-18, 4 x 3 x 112²", RESNET, "step()"),

@@ -58,7 +58,7 @@ def amount(count):
 def report(group, name, values, shown=human):
     ratio = values["flambeau"] / values["torch"] if "torch" in values else None
     columns = [shown(values[side]) for side in SIDES] + ([f"{ratio:.3f}"] if ratio else [])
-    print(f"{group:<11}{name:<34}" + "".join(f"{c:>12}" for c in columns), flush=True)
+    print(f"{group:<12}{name:<33}" + "".join(f"{c:>12}" for c in columns), flush=True)
     return {"group": group, "name": name, **values, "ratio": ratio}
 
 
@@ -111,7 +111,7 @@ def main():
                 for side in SIDES:
                     times[side].append(workers[side].time(number))
         except RuntimeError as error:
-            print(f"{case.group:<11}{case.name:<34}  {error}", flush=True)
+            print(f"{case.group:<12}{case.name:<33}  {error}", flush=True)
             rows.append({"group": case.group, "name": case.name, "error": str(error)})
             continue
         shown = amount if case.unit == "bytes" else human

@@ -143,3 +143,23 @@ def test_a_kill_at_each_step_leaves_the_old_or_the_new_checkpoint(tmp_path):
         assert found in ([1, 1], [2, 2]), line
         line += 4
     assert found == [2, 2] and line > 60
+
+
+def test_values_around_the_size_that_is_written_at_once(tmp_path):
+    generator = fb.Generator().manual_seed(0)
+    state = {}
+    for size in (0, 1, 65_535, 65_536, 65_537, 200_000):
+        whole = fb.randint(256, (size + 3,), dtype=fb.uint8, generator=generator)
+        state[f"own-{size}"], state[f"part-{size}"] = whole[:size].clone(), whole[3:]
+        state[f"object-{size}"] = bytes(whole.tolist())
+    state["columns"] = fb.randn(300, 200, generator=generator).bfloat16()[:, 50:150]
+    state["scalar"] = fb.arange(9.0)[4]
+    state["complex"] = fb.randn(3, 5, dtype=fb.complex64, generator=generator)[1:].conj()
+    save(state, tmp_path)
+    files = sum(p.stat().st_size for p in tmp_path.glob("*.distcp"))
+    # Pickle takes 1.5 bytes for each byte of an object. The columns do not bring their whole storage.
+    assert files < 3.5 * 396_609 + 60_000 + 20_000
+    kept = {key: fb.empty_like(v) if isinstance(v, fb.Tensor) else b"" for key, v in state.items()}
+    found = load(kept, tmp_path)
+    for key, value in state.items():
+        assert fb.equal(found[key], value) if isinstance(value, fb.Tensor) else found[key] == value, key

@@ -183,6 +183,8 @@ OTHER_PACKAGES = (
     "distributed.rpc.functions",
     "distributed.simulate",
     "distributed.tensor",
+    "distributed.tensor.experimental",
+    "distributed.tensor.experimental._attention",
     "distributed.tensor.parallel",
 )
 

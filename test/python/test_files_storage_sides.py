@@ -245,4 +245,20 @@ def generators_in_files(torch):
     return found
 
 
+@scenario
+def backward_notices_other_memory(torch):
+    """Versions go on: a tensor that was set twice is not the one that was saved."""
+    found = []
+    for back in (lambda x, old: x.set_(*old), lambda x, old: x.set_(torch.zeros(4)), lambda x, old: x.set_()):
+        x, w = torch.arange(4.0), torch.ones(1, requires_grad=True)
+        old = x.untyped_storage(), x.storage_offset(), x.size(), x.stride()
+        x.set_(torch.ones(2))
+        loss = (w * x).sum()
+        back(x, old)
+        found += [raised("inplace operation", loss.backward), x._version > 1, list(x.shape)]
+    with torch.inference_mode():
+        found.append(torch.ones(3).set_(torch.zeros(2)))
+    return found
+
+
 test_as_in_pytorch = scenario.test()

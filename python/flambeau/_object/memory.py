@@ -12,6 +12,15 @@ from flambeau._C import Tensor
 __all__ = ["detach_", "get_device", "is_same_size", "is_signed"]
 
 
+def _set_from(tensor: Any, source: Tensor) -> Tensor:
+    """Set a tensor, and raise its version, which is that of the memory, so that backward sees the change."""
+    known = None if tensor.is_inference() else tensor._version
+    _C._functions._set_from_(tensor, source)
+    while known is not None and not tensor.is_inference() and tensor._version <= known:
+        _C._increment_version(tensor)
+    return tensor
+
+
 class MemoryMethods:
     """Copied into Tensor, as the other methods that are written in Python."""
 
@@ -33,10 +42,10 @@ class MemoryMethods:
             stride: the strides; None: row-major. A storage that is too small for them grows.
         """
         if source is None:
-            return _C._functions._set_from_(self, _C._functions.empty((0,), dtype=self.dtype))
+            return _set_from(self, _C._functions.empty((0,), dtype=self.dtype))
         if isinstance(source, Tensor):
             if size is None:
-                return _C._functions._set_from_(self, source)
+                return _set_from(self, source)
             source = source.untyped_storage()
         if getattr(source, "dtype", self.dtype) != self.dtype:
             raise RuntimeError(f"set_: expected a storage of {self.dtype}, got one of {source.dtype}")
@@ -48,7 +57,7 @@ class MemoryMethods:
         if needed > source.nbytes():
             source.resize_(needed)
         seen = _C._rebuild(source.tensor, self.dtype, sizes, strides, storage_offset)
-        return _C._functions._set_from_(self, seen)
+        return _set_from(self, seen)
 
     def resize(self: Any, *sizes: Any) -> Tensor:
         """Return the elements with other sizes, of the same number, as `reshape` (deprecated)."""

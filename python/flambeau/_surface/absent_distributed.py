@@ -183,16 +183,13 @@ distributed.rpc._unbuilt
   def enable_gil_profiling method_factory new_method
 distributed.tensor.device_mesh
   from DeviceMesh=distributed init_device_mesh=distributed
-distributed.tensor.experimental
-  def context_parallel implicit_replication local_map register_sharding
-  from DTensor=distributed.tensor
-distributed.tensor.experimental._attention
-  def set_rotate_method
-  from context_parallel=distributed.tensor.experimental
+distributed.tensor.experimental._unbuilt
+  def implicit_replication local_map register_sharding
 distributed.tensor._utils
   def compute_local_shape_and_global_offset
 distributed._tensor.experimental
-  from implicit_replication=distributed.tensor.experimental local_map=distributed.tensor.experimental
+  from implicit_replication=distributed.tensor.experimental._unbuilt
+      local_map=distributed.tensor.experimental._unbuilt
 distributed.tensor._unbuilt
   class MaskBuffer
   def fill_empty_tensor_to_shards maybe_run_for_local_tensor mesh_broadcast mesh_scatter pad_tensor

@@ -32,7 +32,8 @@ def _portable(failure: Failure) -> Failure:
     return failure
 
 
-def _attempt(call: Callable[[], Value]) -> tuple[Value | None, Failure | None]:
+def attempt(call: Callable[[], Value]) -> tuple[Value | None, Failure | None]:
+    """Return the result of a call or its failure, the other one being None."""
     try:
         return call(), None
     except Exception as error:
@@ -67,7 +68,7 @@ class Ranks:
 
         Raises: CheckpointException if the step fails on a rank.
         """
-        value, failure = _attempt(call)
+        value, failure = attempt(call)
         if self.alone:
             found: list[Any] = [(value, failure)]
         else:
@@ -83,7 +84,7 @@ class Ranks:
 
         Raises: the exception of this rank; CheckpointException if the step fails on another one.
         """
-        value, failure = _attempt(call)
+        value, failure = attempt(call)
 
         def report() -> None:
             if failure is not None:
@@ -102,7 +103,7 @@ class Ranks:
 
         Raises: CheckpointException if the step fails.
         """
-        value, failure = _attempt(call) if self.is_coordinator else (None, None)
+        value, failure = attempt(call) if self.is_coordinator else (None, None)
         if not self.alone:
             box = [(value, failure and _portable(failure))]
             source = get_global_rank(self.group or default_group(), self.coordinator)

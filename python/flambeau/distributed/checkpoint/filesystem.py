@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import flambeau
 from flambeau import serialization
 from flambeau._C import Tensor, strided
 from flambeau._loading.lazy import attributes
@@ -44,6 +45,7 @@ __getattr__, __dir__ = attributes(
 )
 
 _METADATA = ".metadata"
+_SMALL = 1 << 16  # bytes
 _DATA = re.compile(r"__\d+_\d+\.distcp")
 
 
@@ -145,13 +147,15 @@ class FileSystemWriter(StorageWriter):
                 yield name
 
     def _write_file(self, name: str, items: list[WriteItem], planner: SavePlanner) -> list[WriteResult]:
-        results, offset = [], 0
+        results = []
         with replacing(self.path / name) as file:
+            writer = _Writer(file)
             for item in items:
-                data = _bytes_of(planner.resolve_data(item))
-                _write_all(file, data)
-                results.append(WriteResult(item.index, len(data), StoragePlace(name, offset, len(data))))
-                offset += len(data)
+                begin = writer.position
+                _write_value(writer, planner.resolve_data(item))
+                length = writer.position - begin
+                results.append(WriteResult(item.index, length, StoragePlace(name, begin, length)))
+            writer.flush()
         return results
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
@@ -198,21 +202,53 @@ def _check_values(values: Any, index: MetadataIndex, metadata: Metadata) -> None
         )
 
 
-def _write_all(file: Any, data: memoryview) -> None:
+class _Writer(io.RawIOBase):
+    """Collects small pieces before it writes them, and writes large ones from where they are."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self.file, self.position, self.small = file, 0, bytearray()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Take all of a piece."""
+        count = memoryview(data).nbytes
+        self.position += count
+        if count < _SMALL:
+            self.small += data
+        if max(count, len(self.small)) >= _SMALL:
+            self.flush()
+        if count >= _SMALL:
+            _write_all(self.file, memoryview(data))
+        return count
+
+    def flush(self) -> None:
+        """Write the small pieces."""
+        _write_all(self.file, memoryview(self.small))
+        self.small = bytearray()
+
+
+def _write_all(file: io.FileIO, data: memoryview) -> None:
     while data:  # a raw file may write less than it gets
         data = data[file.write(data) :]
 
 
-def _bytes_of(value: Tensor | io.BytesIO) -> memoryview:
-    """Return what the file holds: bytes, or the file of a tensor that has its own storage."""
+def _write_value(writer: _Writer, value: Tensor | io.BytesIO) -> None:
+    """Write bytes, or the file of a tensor that has its own storage."""
     if isinstance(value, io.BytesIO):
-        return value.getbuffer()
+        writer.write(value.getbuffer())
+        return
     own = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    if own.untyped_storage().nbytes() != own.numel() * own.element_size():
-        own = own.clone()  # a part of a storage would save all of it
-    file = io.BytesIO()
-    serialization.save(own, file)
-    return file.getbuffer()
+    if own.numel() and own.untyped_storage().nbytes() != own.numel() * own.element_size():
+        # A part of a storage would save all of it. This storage is the part, of the same memory.
+        part: Any = own.reshape(-1).view(flambeau.uint8)
+        own = flambeau.frombuffer(memoryview(part), dtype=own.dtype).view(own.shape)
+    elif not own.numel():
+        own = own.clone()
+    target: Any = writer  # a raw file, which is no IO[bytes] to mypy
+    serialization.save(own, target)
 
 
 class FileSystemReader(StorageReader):

@@ -14,7 +14,7 @@ from flambeau.distributed._groups import default_group, is_initialized
 from flambeau.distributed._init import new_group
 from flambeau.distributed._process_group import ProcessGroup
 
-from ._ranks import Ranks
+from ._ranks import Ranks, attempt
 from .default_planner import DefaultSavePlanner
 from .filesystem import FileSystemWriter
 from .metadata import Metadata
@@ -74,8 +74,13 @@ def save(
     """
     _check_place("save", checkpoint_id, storage_writer)
     _saves.wait()
-    writer, ranks = _writer(checkpoint_id, storage_writer), Ranks(process_group, no_dist)
-    states = ranks.together("save: states of objects", lambda: with_states(state_dict))
+    ranks = Ranks(process_group, no_dist)
+
+    def begin() -> tuple[dict[str, Any], StorageWriter]:
+        writer = _writer(checkpoint_id, storage_writer)
+        return with_states(state_dict), writer
+
+    states, writer = ranks.together("save: states of objects", begin)
     return _save(states, writer, planner or DefaultSavePlanner(), ranks)
 
 
@@ -221,7 +226,8 @@ def async_save(
         no_dist: as for `save`.
         use_collectives: no effect.
     Returns: a future of the metadata.
-    Raises: RuntimeError if no place is given. The future raises what `save` raises.
+    Raises: RuntimeError if no place is given; what an object raises when it is asked for its state or copied;
+        the futures of the other ranks then raise CheckpointException. The future raises what `save` raises.
 
     Example:
         >>> import tempfile
@@ -232,10 +238,19 @@ def async_save(
         ['step']
     """
     _check_place("async_save", checkpoint_id, storage_writer)
-    states = _copied(with_states(state_dict))
     ranks = Ranks(_saves.group_for(process_group, no_dist), no_dist)
+    states, failure = attempt(lambda: _copied(with_states(state_dict)))
+
+    def begin() -> StorageWriter:
+        if failure is not None:
+            raise failure[0]
+        return _writer(checkpoint_id, storage_writer)
 
     def run() -> Metadata:
-        return _save(states, _writer(checkpoint_id, storage_writer), planner or DefaultSavePlanner(), ranks)
+        writer = ranks.together("async_save: copy", begin)
+        return _save(states or {}, writer, planner or DefaultSavePlanner(), ranks)
 
-    return _saves.begin(run)
+    future = _saves.begin(run)  # after a failure, its thread tells the other ranks
+    if failure is not None:
+        raise failure[0]
+    return future
