@@ -144,7 +144,10 @@ def prod(
         tensor([2., 3.])
     """
     result = _filled(input.to(_sum_dtype(input, dtype)), mask, 1)
-    for d in sorted(_dims(input, dim), reverse=True):
+    dims = _dims(input, dim)
+    if input.dim() == 0 and (isinstance(dim, int) or dim):
+        dims = (*wrapped_dims("flambeau.masked", dim, 0),)  # autocast gives this reduction in float32, too
+    for d in sorted(dims, reverse=True):
         result = result.prod(d, keepdim)
     return result
 
