@@ -2,7 +2,8 @@
 
 Tensors are moved by ``to("opencl")`` and created with ``device="opencl"``. Pointwise operators and
 reductions of real dtypes, matrix products, convolutions, pooling and normalization run on the device. Other
-operators run on the CPU, and a warning names each once (`flambeau.utils.set_privateuse1_fallback` makes it an error).
+operators run on the CPU, and a warning names each once (`flambeau.utils.set_privateuse1_fallback` makes it
+an error).
 """
 
 from __future__ import annotations
