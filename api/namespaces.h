@@ -3,10 +3,12 @@
 // loaded into the same process.
 #include "api/check.h"
 #include "api/dispatch.h"
+#include "api/dtype_questions.h"
 #include "api/function.h"
 #include "api/guards.h"
 #include "api/library.h"
 #include "api/operators.h"
+#include "api/record_function.h"
 #include "c10/core/small_vector.h"
 
 namespace flambeau::api {

@@ -311,12 +311,15 @@ IValue result_value(PyObject* o, const BoxedSchema::Result& result, const BoxedS
       if (!is_tensor(o)) fail_result(o, by, "a Tensor");
       return IValue(tensor_of(o));
     case ParamKind::TensorList: {
-      if (!PyList_Check(o) && !PyTuple_Check(o)) fail_result(o, by, "a list of Tensors");
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-        PyObject* const item = PySequence_Fast_GET_ITEM(o, i);
+      // Any iterable will do, such as a generator; a single tensor is not taken for its rows.
+      if (is_tensor(o) || !PyObject_HasAttrString(o, "__iter__"))
+        fail_result(o, by, "a list of Tensors");
+      const Ref items = Ref::checked(PySequence_Fast(o, "expected a list of Tensors"));
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+        PyObject* const item = PySequence_Fast_GET_ITEM(items.get(), i);
         if (item != Py_None && !is_tensor(item)) fail_result(item, by, "a list of Tensors");
       }
-      return IValue(tensors_from(o, by.op.name));
+      return IValue(tensors_from(items.get(), by.op.name));
     }
     default:
       if (!is_number(o)) fail_result(o, by, "a number");
@@ -406,8 +409,8 @@ void replace_by_result(PyObject* result, const OperatorEntry& op, Stack& stack, 
   const size_t count = schema.results.size();
   Stack results;
   if (count == 1) {
-    const bool is_written = schema.results[0].is_written;
-    results.push(is_written ? IValue() : result_value(result, schema.results[0], schema, by));
+    IValue value = result_value(result, schema.results[0], schema, by);
+    results.push(schema.results[0].is_written ? IValue() : std::move(value));
   } else if (count > 1) {
     const bool fits = (PyTuple_Check(result) || PyList_Check(result)) &&
                       static_cast<size_t>(PySequence_Fast_GET_SIZE(result)) == count;

@@ -137,9 +137,15 @@ PyObject* share_storage(PyObject*, PyObject* args) {
       return nullptr;
     const Tensor& t = tensor_of(target);
     const bool has_memory = t.storage()->data() != nullptr;
-    check(!has_memory || t.storage()->data() == tensor_of(source).storage()->data(),
-          "_share_storage: expected a tensor without memory of its own, got one with memory");
-    t.impl()->set_storage(tensor_of(source).storage());
+    const Storage& shared = tensor_of(source).storage();
+    if (has_memory && !shared->data()) return wrap_none();  // the source holds its elements itself
+    if (has_memory && t.storage()->data() != shared->data()) {
+      const size_t end =
+          (t.storage_offset() + extent_of(t.sizes(), t.strides())) * element_size(t.dtype());
+      check(end <= shared->nbytes(), "_share_storage: expected a view of at most ",
+            shared->nbytes(), " bytes, as its source has, got one of ", end);
+    }
+    t.impl()->set_storage(shared);
     if (offset >= 0 && !has_memory) t.impl()->set_geometry(t.sizes(), t.strides(), offset);
     const bool is_inference = tensor_of(source).impl()->is_inference();
     if (views > 0 && is_inference) t.impl()->set_inference(true);

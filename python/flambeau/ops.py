@@ -9,9 +9,8 @@ from YAML files.
 from __future__ import annotations
 
 import functools
-import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,6 +48,23 @@ class Overload(_C._OperatorHandle):
     def namespace(self) -> str:
         """The library's name."""
         return self._packet.namespace
+
+    _namespace = namespace
+
+    @property
+    def _opname(self) -> str:
+        return self._packet.__name__
+
+    @property
+    def op(self) -> Function:
+        """What a call runs."""
+        return self.__call__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return overload_of, (self.qualified,)
+
+    def __deepcopy__(self, memo: Any) -> Overload:
+        return self
 
     @property
     def qualified(self) -> str:
@@ -196,10 +212,10 @@ class Overload(_C._OperatorHandle):
     @property
     def is_view(self) -> bool:
         """Whether a result shares the memory of an argument that is not written to."""
-        return any("(" in part and "!" not in part for part in self._schema.returns)
+        return any("(" in part and "!" not in part for part in self._schema.results)
 
     def __repr__(self) -> str:
-        return f"<operator {self._packet._qualified}.{self._overloadname}>"
+        return f"<OpOverload(op='{self._packet._qualified}', overload='{self._overloadname}')>"
 
     def __str__(self) -> str:
         return f"{self._packet._qualified}.{self._overloadname}"
@@ -287,7 +303,33 @@ class OverloadPacket(_C._OperatorHandle):
         return _overloads(self.namespace).get(self.__name__, ["default"])
 
     def __repr__(self) -> str:
-        return f"<operator {self._qualified}>"
+        return f"<OpOverloadPacket(op='{self._qualified}')>"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.overloads())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return packet_of, (self.qualified,)
+
+    def __deepcopy__(self, memo: Any) -> OverloadPacket:
+        return self
+
+    @property
+    def op(self) -> Function:
+        """What a call runs."""
+        return self.__call__
+
+    @property
+    def _qualified_op_name(self) -> str:
+        return self.qualified
+
+    @property
+    def _overload_names(self) -> list[str]:
+        return self.overloads()
+
+    @property
+    def _schemas(self) -> dict[str, Any]:
+        return {name.replace("default", ""): getattr(self, name)._schema for name in self.overloads()}
 
     def __str__(self) -> str:
         return self._qualified
@@ -413,14 +455,6 @@ aten = Namespace("aten")
 loaded_libraries: set[str] = set()
 
 
-# Compiled libraries, as folder and name, whose operators `_surface` has.
-_LIBRARIES = {
-    ("torchvision", "_C"): "torchvision_operators",
-    ("lib", "_torchaudio"): "torchaudio_operators",
-    ("lib", "libtorchaudio"): "torchaudio_operators",
-}
-
-
 def load_library(path: Any) -> None:
     """Load a compiled library, which defines operators by ``TORCH_LIBRARY`` while it is loaded.
 
@@ -433,44 +467,10 @@ def load_library(path: Any) -> None:
         ImportError: it holds operators that were generated from YAML for another version of flambeau.
         RuntimeError: its ``TORCH_LIBRARY`` reports a mistake.
     """
-    import ctypes
-    from importlib import import_module
+    from flambeau.library._compiled import load
 
-    file = Path(path)
-    known = _LIBRARIES.get((file.parent.name, file.name.partition(".")[0]))
-    if known is not None and file.is_file():
-        import_module(f"flambeau._surface.{known}").define()
-    else:
-        _check_built_for(file)
-        try:
-            ctypes.CDLL(str(file.absolute()))
-        except OSError as error:
-            remedy = "libraries that are compiled for PyTorch cannot be loaded; compile it for flambeau"
-            raise OSError(f"load_library: {error} ({remedy})") from error
-        if errors := _C._take_library_errors():
-            raise RuntimeError(f"load_library: {path}: {errors}")
+    load(Path(path))
     loaded_libraries.add(str(path))
-
-
-_BUILT_FOR = b"flambeau operators built for: "
-
-
-def _check_built_for(file: Path) -> None:
-    """Refuse generated operators that were built for another flambeau, before any of their code runs."""
-    try:
-        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            at = data.find(_BUILT_FOR)
-            end = data.find(b"\0", at)
-            built = data[at + len(_BUILT_FOR) : end].decode(errors="replace") if at >= 0 and end > at else ""
-    except (OSError, ValueError):  # the loader reports what is wrong with the file
-        return
-    from flambeau.version import __version__
-
-    here = f"flambeau {__version__}, specification {_C._spec_hash[:16]}"
-    if built and built != here:
-        raise ImportError(
-            f"{file}: expected operators built for {here}, got {built}: build the extension again"
-        )
 
 
 def _load_beside(library: str, module: str) -> Namespace:
@@ -501,9 +501,13 @@ def __getattr__(name: str) -> Namespace:
     return made
 
 
+def packet_of(name: str) -> OverloadPacket:
+    """Return the operator of a name in the dispatcher without an overload: "relu", "my_ops::twice"."""
+    space, mark, base = name.rpartition("::")
+    return getattr(getattr(sys.modules[__name__], space) if mark else aten, base)
+
+
 def overload_of(entry: str) -> Overload:
     """Return the overload of an operator of the dispatcher: "add.Tensor", "relu", "my_ops::twice"."""
-    space, mark, rest = entry.rpartition("::")
-    base, _, overload = rest.partition(".")
-    packet = getattr(getattr(sys.modules[__name__], space) if mark else aten, base)
-    return getattr(packet, overload or "default")
+    name, _, overload = entry.partition(".")
+    return getattr(packet_of(name), overload or "default")

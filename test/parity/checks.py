@@ -190,7 +190,7 @@ def _as_exact(op: Any, args: Any, kwargs: Any, ours: Any, theirs: Any) -> bool:
     if not isinstance(theirs, torch.Tensor) or not halves:
         return False
     try:
-        exact = oracle(op.op, *_widened(copies(args)), **_widened(copies(kwargs)))
+        exact = oracle(op.op, *widened(copies(args)), **widened(copies(kwargs)))
         same(to_torch(ours).to(halves[0]), exact.to(halves[0]))
     except (Different, NotApplicable):
         return False
@@ -205,13 +205,13 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else []
 
 
-def _widened(value: Any) -> Any:
+def widened(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.double() if value.dtype in HALF else value
     if isinstance(value, tuple | list) and not hasattr(value, "_fields") and type(value) is not torch.Size:
-        return type(value)(map(_widened, value))
+        return type(value)(map(widened, value))
     if isinstance(value, dict):
-        return {k: _widened(v) for k, v in value.items()}
+        return {k: widened(v) for k, v in value.items()}
     return torch.float64 if value in HALF else value
 
 

@@ -22,6 +22,7 @@ CHECKS = {
     "tangent": "  forward mode",
     "vmap": "operators that PyTorch's vmap takes: vmap against a loop",
     "functionalised": "operators under functionalize against the operators",
+    "autocast": "operators under autocast to bfloat16: dtypes and values",
     "error": "error inputs: same type of exception",
     "wrong": "samples changed in one argument, refused by PyTorch: same exception",
     "changed": "samples changed in one argument, accepted by PyTorch: same result",
@@ -60,7 +61,7 @@ def _counted(name: str, cells: dict[str, Any]) -> list[tuple[str, bool]]:
     for forms in dtypes.values():
         found.append(("forward", all(forms.values())))
         found += forms.items()
-    for check in ("backward", "second", "tangent", "vmap", "functionalised"):
+    for check in ("backward", "second", "tangent", "vmap", "functionalised", "autocast"):
         held = [not cell["failed"] for key, cell in cells.items() if key.split()[0] == check]
         if held:
             found.append((check, all(held)))
@@ -98,13 +99,16 @@ INTRODUCTION = """# Parity with PyTorch
 The command `make parity` runs every entry of PyTorch 2.13's operator database (`op_db`) against flambeau. It
 tests up to 12 samples for each of float32, float64, int64, bool, complex64, bfloat16 and float16 that the
 entry lists, derivatives in float64 and complex128 along random directions, vmap in float32, over
-each tensor and over all tensors, and functionalize in float32. The same rules apply to every entry.
+each tensor and over all tensors, functionalize in float32, and autocast to bfloat16 in float32 and
+bfloat16. The same rules apply to every entry.
 
 A result that differs from PyTorch's still agrees in four cases. A result of a half type agrees if
 PyTorch computes it in float64 from the same numbers. Indices agree if the elements at these indices are
 equal and the call does not request `stable` order. Tangents agree if they match PyTorch's own gradients.
-Uninitialized memory is not compared. An entry also counts as failing if PyTorch's result is wrong; the
-cause then states this.
+Uninitialized memory is not compared. Inside autocast the dtypes must be equal, and the values must agree
+within the tolerance of bfloat16 with PyTorch's results inside the region, or with its results in float32
+and float64 outside of it. An entry also counts as failing if PyTorch's result is wrong; the cause then
+states this.
 
 Changed calls are samples with one argument replaced: by None, text, a number, a tensor of another rank,
 size, dtype or device, lists of other lengths, numbers out of range, and tensors for `out=` that do not

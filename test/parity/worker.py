@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from workers import serve
 
-from . import batches, checks, derivatives, functionalised, wrong_calls
+from . import autocast, batches, checks, derivatives, functionalised, wrong_calls
 from .database import op_db
 
 
@@ -21,6 +21,7 @@ def _verdicts(op: Any) -> dict[str, Any]:
         plan += [(run, name) for name in derivatives.GRADIENT_DTYPES]
     plan += [(batches.batched, name) for name in batches.DTYPES]
     plan += [(functionalised.functionalised, name) for name in functionalised.DTYPES]
+    plan += [(autocast.autocast, name) for name in autocast.DTYPES]
     plan.append((checks.errors, "float32"))
     supported = op.supported_dtypes("cpu")
     first = next((name for name in checks.DTYPES if getattr(torch, name) in supported), "float32")

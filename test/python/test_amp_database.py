@@ -1,4 +1,4 @@
-"""Result dtypes of every operator of PyTorch's database within autocast, in both frameworks."""
+"""Results of every operator of PyTorch's database within autocast, in both frameworks."""
 
 import itertools
 import warnings
@@ -9,16 +9,13 @@ from oracle import pytorch
 
 torch = pytorch()
 
+from parity import autocast  # noqa: E402
 from parity.checks import seed_all  # noqa: E402
 from parity.database import op_db  # noqa: E402
 from parity.twin import to_flambeau, twin  # noqa: E402
 
 # The dtypes of samples by the dtype of the region.
 REGIONS = {"bfloat16": ("float32", "bfloat16", "float16", "float64"), "float16": ("float32", "float16")}
-# The two frameworks compose these operators of different parts: part -> operators.
-OTHER_PARTS = {
-    "eigenvectors multiplied within one operator": {"linalg.pinv"},
-}
 
 
 def dtypes_of(out):
@@ -55,14 +52,35 @@ def differences(op, region, dtype):
 
 @pytest.mark.parametrize("region", REGIONS)
 def test_result_dtypes_are_pytorchs(region):
-    known = set().union(*OTHER_PARTS.values())
     compared, wrong = set(), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op, dtype in itertools.product(op_db, REGIONS[region]):
             for theirs, found in differences(op, region, dtype):
                 compared.add(op.name)
-                if theirs != found and op.name not in known:
+                if theirs != found:
                     wrong.setdefault(op.name, (dtype, theirs, found))
     assert len(compared) > 500
     assert not wrong
+
+
+def test_values_are_pytorchs_within_bfloat16():
+    counted, wrong = 0, {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in op_db:
+            if torch.float32 in op.supported_dtypes("cpu"):
+                found = [verdict.cause for verdict in autocast.autocast(op, torch.float32)]
+                counted += bool(found)
+                if any(found):
+                    wrong[op.name, op.variant_test_name] = max(found)
+    assert counted > 600
+    assert not wrong
+
+
+@pytest.mark.parametrize("change", [lambda y: y * 1.1, lambda y: y.bfloat16(), lambda y: y[:1]])
+def test_the_comparison_finds_what_differs(change, monkeypatch):
+    op = next(op for op in op_db if op.name == "exp")
+    function = twin(op.op)
+    monkeypatch.setattr(autocast, "twin", lambda _: lambda *args, **kw: change(function(*args, **kw)))
+    assert any(verdict.cause for verdict in autocast.autocast(op, torch.float32))

@@ -177,7 +177,7 @@ def test_a_refused_definition_keeps_the_earlier_operator():
     name = "registrations::kept"
     defined(fb, function(fb, "x: Tensor", "return x + 1"), name)
     bad = function(fb, "n: int", "return torch.ones(n)")
-    with pytest.raises(ValueError, match="without tensor inputs .* argument: expected one, got kept"):
+    with pytest.raises(ValueError, match="without tensor inputs .* argument: expected one, got .*::kept"):
         defined(fb, bad, name, device_types="cpu")
     with pytest.raises(ValueError, match="mutates_args as in the schema, which mutates .'x'., got"):
         defined(fb, function(fb, "x: Tensor", "..."), name, schema="(Tensor(a!) x) -> Tensor")

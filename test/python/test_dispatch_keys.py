@@ -100,7 +100,9 @@ def test_loading_torchvision_defines_its_operators_once(tmp_path):
         fb.ops.load_library(file)
     assert str(file) in fb.ops.loaded_libraries
     assert fb.ops.torchvision._cuda_version() == -1
-    assert str(fb.ops.torchvision.nms.default._schema).startswith("nms(Tensor dets, Tensor scores,")
+    assert str(fb.ops.torchvision.nms.default._schema).startswith(
+        "torchvision::nms(Tensor dets, Tensor scores,"
+    )
     with pytest.raises(NotImplementedError, match="kernel"):
         fb.ops.torchvision.qnms(fb.zeros(1, 4), fb.zeros(1), 0.5)
 

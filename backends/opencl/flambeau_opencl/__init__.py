@@ -1,8 +1,9 @@
 """OpenCL devices for flambeau: the device kind ``opencl`` and its module ``flambeau.opencl``.
 
 Tensors are moved by ``to("opencl")`` and created with ``device="opencl"``. Pointwise operators and
-reductions of real dtypes and matrix products run on the device. Other operators run on the CPU, and a
-warning names each once (`flambeau.utils.set_privateuse1_fallback` makes it an error).
+reductions of real dtypes, matrix products, convolutions, pooling and normalization run on the device. Other
+operators run on the CPU, and a warning names each once (`flambeau.utils.set_privateuse1_fallback` makes it
+an error).
 """
 
 from __future__ import annotations

@@ -27,10 +27,9 @@ def parameters_of(schema: str) -> tuple[Parameter, ...]:
     >>> [p.name for p in parameters_of("add.Scalar(Tensor self, Scalar other, *, Scalar alpha=1) -> Tensor")]
     ['self', 'other', 'alpha']
     """
-    text = schema[schema.index("(") + 1 : schema.rindex(") ->")]
     found: list[Parameter] = []
     keyword_only = False
-    for part in re.split(r",\s*(?![^\[(]*[\])])", text) if text else ():
+    for part in _parts(schema):
         if part == "*":
             keyword_only = True
             continue
@@ -38,6 +37,21 @@ def parameters_of(schema: str) -> tuple[Parameter, ...]:
         type_, _, name = declared.rpartition(" ")
         found.append(Parameter(name, re.sub(r"\([^)]*\)", "", type_), not default, keyword_only))
     return tuple(found)
+
+
+def _parts(schema: str) -> list[str]:
+    text = schema[schema.index("(") + 1 : schema.rindex(") ->")]
+    return re.split(r",\s*(?![^\[(]*[\])])", text) if text else []
+
+
+def declarations_of(schema: str) -> dict[str, str]:
+    """Return each argument's type as the schema spells it, with its alias set.
+
+    >>> declarations_of("add_(Tensor(a!) self, Scalar other) -> Tensor(a!)")
+    {'self': 'Tensor(a!)', 'other': 'Scalar'}
+    """
+    split = (part.partition("=")[0].rpartition(" ") for part in _parts(schema) if part != "*")
+    return {name: type_.strip() for type_, _, name in split}
 
 
 def bind(

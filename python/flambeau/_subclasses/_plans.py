@@ -65,7 +65,7 @@ def _defined(func: Any) -> Any:
 def _read(func: Any) -> Plan:
     schema, tags = func._schema, set(func.tags)
     names = [p.name for p in schema.parameters]
-    letters = [re.search(r"\((\w)\)", returned) for returned in schema.returns]
+    letters = [re.search(r"\((\w)\)", returned) for returned in schema.results]
     shared = next((schema.aliases.get(m[1]) for m in letters if m), None)
     refusals = {
         Tag.data_dependent_output: DataDependentOutputException,

@@ -6,18 +6,18 @@ from __future__ import annotations
 TABLES = {
     "flambeau does not have the classes of PyTorch's TorchScript in C++": """
 _top.script
-  class AliasDb AnyType Argument ArgumentSpec AwaitType BenchmarkConfig
-      BenchmarkExecutionStats Block BoolType BufferDict CallStack Capsule ClassType Code CompilationUnit
-      CompleteArgumentSpec ComplexType ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable
-      DeserializationStorageContext DeviceObjType DictType EnumType ErrorReport ExecutionPlan FloatType
-      FunctionSchema FutureType Gradient Graph GraphExecutorState IODescriptor InferredType IntType
-      InterfaceType ListType LiteScriptModule LockingLogger ModuleDict Node NoneType NoopLogger NumberType
-      OperatorInfo OptionalType ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType
+  class AliasDb ArgumentSpec AwaitType BenchmarkConfig
+      BenchmarkExecutionStats Block BufferDict CallStack Capsule ClassType Code CompilationUnit
+      CompleteArgumentSpec ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable
+      DeserializationStorageContext EnumType ErrorReport ExecutionPlan
+      FutureType Gradient Graph GraphExecutorState IODescriptor InferredType
+      InterfaceType LiteScriptModule LockingLogger ModuleDict Node NoopLogger
+      OperatorInfo ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType
       ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList
       ScriptListIterator ScriptModuleSerializer ScriptMethod ScriptObject ScriptObjectProperty
-      SerializationStorageContext StaticModule StreamObjType StringType SymBoolType SymIntType TensorType
-      ThroughputBenchmark TracingState TupleType Type UnionType Use Value
-  def import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema
+      SerializationStorageContext StaticModule
+      ThroughputBenchmark TracingState UnionType Use Value
+  def import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir
       parse_type_comment unify_type_list
   error JITException=RuntimeError
 """,

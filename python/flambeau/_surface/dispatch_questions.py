@@ -136,7 +136,7 @@ def _dispatch_dump(name: str) -> str:
         return ""
     schema = str(_dispatch_find_schema_or_throw(*_halves(name)).schema)
     keys = sorted(_keys(name))
-    lines = [f"name: {name}", f"schema: {_split(name)[0]}::{schema}", "alias analysis kind: FROM_SCHEMA"]
+    lines = [f"name: {name}", f"schema: {schema}", "alias analysis kind: FROM_SCHEMA"]
     return "\n".join([*lines, *(f"{key}: [ kernel ]" for key in keys)]) + "\n"
 
 
@@ -354,4 +354,29 @@ def _dispatch_tls_set_dispatch_key_excluded(key: Any, excluded: bool) -> None:
     _C._set_excluded_keys(before | bits if excluded else before & ~bits)
 
 
+def _get_schema(name: str, overload: str) -> Any:
+    """Return the schema of an operator; RuntimeError if there is none.
+
+    Args:
+        name: the operator, ``namespace::name``.
+        overload: its overload; empty for the default one.
+    """
+    return _dispatch_find_schema_or_throw(name, overload).schema
+
+
+def _jit_get_schemas_for_operator(name: str) -> list[Any]:
+    """Return the schemas of all overloads of an operator.
+
+    Args:
+        name: the operator, ``namespace::name``.
+    """
+    from flambeau.ops import packet_of
+
+    try:
+        return list(packet_of(name.removeprefix("aten::"))._schemas.values())
+    except AttributeError:
+        return []
+
+
 __all__ = [name for name in globals() if name.startswith("_dispatch")]
+__all__ += ["_get_schema", "_jit_get_schemas_for_operator"]

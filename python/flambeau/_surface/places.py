@@ -17,6 +17,20 @@ TEXT = """
 . _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
 . Stream=_state.streams Event=_state.streams GradScaler=amp ScriptFunction=jit fork=jit wait=jit
 . FileCheck=testing
+. Argument=library._schemas FunctionSchema=library._schemas parse_schema=library._schemas
+. AnyType=_types.schema_types BoolType=_types.schema_types ComplexType=_types.schema_types
+. DeviceObjType=_types.schema_types DictType=_types.schema_types FloatType=_types.schema_types
+. IntType=_types.schema_types ListType=_types.schema_types NoneType=_types.schema_types
+. NumberType=_types.schema_types OptionalType=_types.schema_types StreamObjType=_types.schema_types
+. StringType=_types.schema_types SymBoolType=_types.schema_types SymIntType=_types.schema_types
+. TensorType=_types.schema_types TupleType=_types.schema_types Type=_types.schema_types
+_C Argument=library._schemas FunctionSchema=library._schemas parse_schema=library._schemas
+_C AnyType=_types.schema_types BoolType=_types.schema_types ComplexType=_types.schema_types
+_C DeviceObjType=_types.schema_types DictType=_types.schema_types FloatType=_types.schema_types
+_C IntType=_types.schema_types ListType=_types.schema_types NoneType=_types.schema_types
+_C NumberType=_types.schema_types OptionalType=_types.schema_types StreamObjType=_types.schema_types
+_C StringType=_types.schema_types SymBoolType=_types.schema_types SymIntType=_types.schema_types
+_C TensorType=_types.schema_types TupleType=_types.schema_types Type=_types.schema_types
 . get_device_module=_state.device_modules _register_device_module=_state.device_modules
 . DisableTorchFunction=_state.function_state DisableTorchFunctionSubclass=_state.function_state
 . native_norm=_object.sparse

@@ -74,7 +74,7 @@ def signature_of(schema: str) -> inspect.Signature:
         )
         for p in known.parameters
     ]
-    (returned,) = known.returns if len(known.returns) == 1 else ("",)
+    (returned,) = known.results if len(known.results) == 1 else ("",)
     return inspect.Signature(parameters, return_annotation=_type_of(re.sub(r"\([^)]*\)", "", returned)))
 
 

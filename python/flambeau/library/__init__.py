@@ -7,6 +7,7 @@ and finds a kernel by the device of its first tensor. `register_fake` says the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
@@ -74,7 +75,7 @@ def define(
         lib: the library that owns the definition. None means that it is never removed.
         tags: a `Tag` or several.
     Returns: None, or the decorator.
-    Raises: ValueError for another form of name.
+    Raises: ValueError for another form of name or schema.
 
     Example:
         >>> flambeau.library.define("docs_define::thrice", "(Tensor x) -> Tensor")
@@ -89,6 +90,8 @@ def define(
     space, _, name = qualname.partition("::")
     if qualname.count("::") != 1 or not name:
         raise ValueError(f"define: expected 'namespace::name', got {qualname!r}")
+    if not re.fullmatch(r"\(.*\)\s*->.*", str(schema), re.DOTALL):
+        raise ValueError(f"define: expected schema to look like '(Tensor x) -> Tensor', got {schema!r}")
     library = lib or _library_of(space)
     library.define(name + str(schema), tags=tags)
     return None
@@ -276,7 +279,7 @@ def register_autograd(
         tensor([3.])
     """
     operator = find(op)
-    if operator.schema.mutates or any("(" in result for result in operator.schema.returns):
+    if operator.schema.mutates or any("(" in result for result in operator.schema.results):
         raise RuntimeError(
             "register_autograd: expected an operator that neither writes to its arguments nor returns views "
             f"of them, got the non-functional operator {operator.name}, {operator.schema}"

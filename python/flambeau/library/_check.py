@@ -37,10 +37,10 @@ def opcheck(
         kwargs: the sample keyword arguments.
         test_utils: the tests: "test_schema" (it writes only to the arguments that the schema names),
             "test_autograd_registration" (a derivative is registered if an argument requires a gradient and
-            there are results),
+            there are results; what `custom_op` defines counts as having one),
             "test_faketensor" (the function of `register_fake` returns the right shapes, strides and
             dtypes),
-            "test_aot_dispatch_dynamic" (gradients of two calls agree).
+            "test_aot_dispatch_dynamic" (there is a fake kernel, and gradients of two calls agree).
         raise_exception: whether to raise the first failure instead of returning it.
         atol: the absolute tolerance of gradients. None means the default of `testing.assert_close`.
         rtol: the relative tolerance of gradients. None means the default of `testing.assert_close`.
@@ -139,22 +139,30 @@ def _schema(operator: CustomOperator, values: dict[str, Any], limits: dict[str, 
 
 def _registration(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
     asks = any(t.requires_grad for t in tensors_in(values))
-    has = operator.backward or any(key.startswith("Autograd") for key in operator.kernels)
-    if asks and not has and operator.schema.returns and "CompositeImplicitAutograd" not in operator.kernels:
+    # What `custom_op` defines without a derivative has one that raises, in backward.
+    has = operator.backward or getattr(operator, "is_opaque", False)
+    has = has or any(key.startswith("Autograd") for key in operator.kernels)
+    if asks and not has and operator.schema.results and "CompositeImplicitAutograd" not in operator.kernels:
         raise RuntimeError(f"opcheck: {operator.name} has no derivative, and an argument requires one")
 
 
-def _fake(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
+def _fake_results(operator: CustomOperator, values: dict[str, Any]) -> list[Tensor]:
+    """What the fake kernel returns for tensors of these sizes."""
+
     def to_meta(value: Any) -> Any:
         if isinstance(value, Tensor):
             return value.detach().to("meta")
         return [to_meta(item) for item in value] if isinstance(value, list | tuple) else value
 
+    return _listed(_call(operator, {name: to_meta(value) for name, value in values.items()}))
+
+
+def _fake(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
     if getattr(operator, "is_dynamic", False):
         return
     with flambeau.no_grad(), context() as sizes:
         real = _listed(_call(operator, _copied(values)))
-        fake = _listed(_call(operator, {name: to_meta(value) for name, value in values.items()}))
+        fake = _fake_results(operator, values)
     if len(real) != len(fake):
         raise RuntimeError(f"opcheck: {operator.name} gives {len(real)} tensors, its fake kernel {len(fake)}")
     for one, other in zip(real, fake, strict=True):
@@ -184,6 +192,9 @@ def _listed(result: Any) -> list[Tensor]:
 
 
 def _gradients(operator: CustomOperator, values: dict[str, Any], limits: dict[str, Any]) -> None:
+    if not getattr(operator, "is_dynamic", False):
+        with flambeau.no_grad(), context():
+            _fake_results(operator, values)  # a traced program is shaped by it
     if not any(t.requires_grad for t in tensors_in(values)):
         return
     runs = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from flambeau import _C
 from flambeau._arguments.schemas import bind
 from flambeau.library import _operators
-from flambeau.library._schemas import Schema, read
+from flambeau.library._schemas import FunctionSchema, read
 from flambeau.ops import CUSTOM
 
 _OF_THE_CALL = 0  # the keys of the arguments and the thread
@@ -17,7 +21,7 @@ _seen = 0
 class CompiledOperator(_operators.CustomOperator):
     """One overload whose kernels are in C++. The dispatcher calls them, unless Python has added to them."""
 
-    def __init__(self, namespace: str, schema: Schema) -> None:
+    def __init__(self, namespace: str, schema: FunctionSchema) -> None:
         self._plain: dict[str, Any] | None = None
         super().__init__(namespace, schema)
         self.add_kernel("CompositeImplicitAutograd", self, self._in_dispatcher)
@@ -67,3 +71,52 @@ def define_new() -> bool:
             overloads[overload] = CompiledOperator(space, read(schema.partition("::")[2], space))
             is_new = True
     return is_new
+
+
+# Compiled libraries, as folder and name, whose operators `_surface` has.
+_LIBRARIES = {
+    ("torchvision", "_C"): "torchvision_operators",
+    ("lib", "_torchaudio"): "torchaudio_operators",
+    ("lib", "libtorchaudio"): "torchaudio_operators",
+}
+
+
+def load(file: Path) -> None:
+    """Load a compiled library; see `ops.load_library`.
+
+    Args:
+        file: the library.
+    """
+    known = _LIBRARIES.get((file.parent.name, file.name.partition(".")[0]))
+    if known is not None and file.is_file():
+        import_module(f"flambeau._surface.{known}").define()
+    else:
+        _check_built_for(file)
+        try:
+            ctypes.CDLL(str(file.absolute()))
+        except OSError as error:
+            remedy = "libraries that are compiled for PyTorch cannot be loaded; compile it for flambeau"
+            raise OSError(f"load_library: {error} ({remedy})") from error
+        if errors := _C._take_library_errors():
+            raise RuntimeError(f"load_library: {file}: {errors}")
+
+
+_BUILT_FOR = b"flambeau operators built for: "
+
+
+def _check_built_for(file: Path) -> None:
+    """Refuse generated operators that were built for another flambeau, before any of their code runs."""
+    try:
+        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = data.find(_BUILT_FOR)
+            end = data.find(b"\0", at)
+            built = data[at + len(_BUILT_FOR) : end].decode(errors="replace") if at >= 0 and end > at else ""
+    except (OSError, ValueError):  # the loader reports what is wrong with the file
+        return
+    from flambeau.version import __version__
+
+    here = f"flambeau {__version__}, specification {_C._spec_hash[:16]}"
+    if built and built != here:
+        raise ImportError(
+            f"{file}: expected operators built for {here}, got {built}: build the extension again"
+        )

@@ -10,7 +10,7 @@ from typing import Any
 import flambeau
 from flambeau import _C
 from flambeau.library._operators import CustomOperator, UnaliasedKernel, define, device_kinds, remove
-from flambeau.library._schemas import Schema, check_namespace, infer_schema, read
+from flambeau.library._schemas import FunctionSchema, check_namespace, infer_schema, read
 from flambeau.library._tags import tags_from
 from flambeau.ops import CUSTOM
 
@@ -121,7 +121,7 @@ class CustomOpDef(_C._OperatorHandle):
         self._operator.changed()
 
 
-def _check_device(schema: Schema, device_types: DeviceTypes) -> None:
+def _check_device(schema: FunctionSchema, device_types: DeviceTypes) -> None:
     types = {p.name: p.type for p in schema.parameters}
     has_device = types.get("device") == "Device" or any(t.startswith("Tensor") for t in types.values())
     if device_types is not None and not has_device:

@@ -45,13 +45,13 @@ def recorder_of(operator: CustomOperator) -> Any:
     Lists of tensors, keyword-only arguments and written arguments need Python code.
     """
     schema = operator.schema
-    is_plain = not schema.mutates and all(text == "Tensor" for text in schema.returns)
+    is_plain = not schema.mutates and all(text == "Tensor" for text in schema.results)
     if not is_plain or any(
         p.keyword_only or (p.type.startswith("Tensor") and "[" in p.type) for p in schema.parameters
     ):
         return None
     backward = operator.backward[0] if operator.backward else _refusing(operator)
-    return type(f"{schema.name}_function", (Function,), {"backward": staticmethod(backward)})
+    return type(f"{schema.base}_function", (Function,), {"backward": staticmethod(backward)})
 
 
 def _refusing(operator: CustomOperator) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def _function_of(operator: CustomOperator) -> Any:
     }
     if operator.vmap is not None:
         members["vmap"] = staticmethod(lambda info, in_dims, *args: _vmap(operator, info, in_dims, args))
-    operator._differentiable = type(f"{operator.schema.name}_function", (Function,), members)
+    operator._differentiable = type(f"{operator.schema.base}_function", (Function,), members)
     return operator._differentiable
 
 

@@ -12,7 +12,7 @@ from flambeau import _C
 from flambeau._arguments.schemas import bind, classes_of
 from flambeau._C import Tensor
 from flambeau._operators.casts import is_eligible
-from flambeau.library._schemas import Schema
+from flambeau.library._schemas import FunctionSchema
 from flambeau.ops import CUSTOM, Overload, OverloadPacket, entry_name
 
 Function = Callable[..., Any]
@@ -92,7 +92,7 @@ class CustomOperator(_C._DefinedOperator):
         schema: its schema.
     """
 
-    def __init__(self, namespace: str, schema: Schema) -> None:
+    def __init__(self, namespace: str, schema: FunctionSchema) -> None:
         self.namespace, self.schema = namespace, schema
         self.kernels: dict[str, Function] = {}  # the active ones
         self._registered: dict[str, dict[object, Function]] = {}  # by key and registration
@@ -120,7 +120,7 @@ class CustomOperator(_C._DefinedOperator):
         ]
 
     def _described_results(self) -> list[tuple[str, Any]]:
-        types = [re.sub(r"\([^)]*\)", "", text) for text in self.schema.returns]
+        types = [re.sub(r"\([^)]*\)", "", text) for text in self.schema.results]
         return [(text, classes_of(text)) for text in types]
 
     def changed(self) -> None:
@@ -158,7 +158,7 @@ class CustomOperator(_C._DefinedOperator):
     def name(self) -> str:
         """``namespace::name`` with the overload."""
         overload = f".{self.schema.overload}" if self.schema.overload else ""
-        return f"{self.namespace}::{self.schema.name}{overload}"
+        return f"{self.namespace}::{self.schema.base}{overload}"
 
     def _call_slowly(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the operator under modes, overrides, transforms or autocast, or with odd arguments."""
@@ -261,7 +261,7 @@ class CustomOperator(_C._DefinedOperator):
     @property
     def overload(self) -> Any:
         """The object that `ops` has for it."""
-        packet = getattr(getattr(flambeau.ops, self.namespace), self.schema.name)
+        packet = getattr(getattr(flambeau.ops, self.namespace), self.schema.base)
         return getattr(packet, self.schema.overload or "default")
 
     def _call(self, kernel: Function, values: dict[str, Any]) -> Any:
@@ -290,23 +290,23 @@ def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return [_map(item, change) for item in value] if isinstance(value, list | tuple) else value
 
 
-def define(namespace: str, schema: Schema) -> CustomOperator:
+def define(namespace: str, schema: FunctionSchema) -> CustomOperator:
     """Add an operator; RuntimeError if there is one of this name and overload."""
-    if entry := namespace != "aten" and entry_name(schema.name, schema.overload, namespace):
+    if entry := namespace != "aten" and entry_name(schema.base, schema.overload, namespace):
         raise RuntimeError(f"library: {entry} is already defined by a compiled extension")
-    overloads = CUSTOM.setdefault((namespace, schema.name), {})
+    overloads = CUSTOM.setdefault((namespace, schema.base), {})
     if schema.overload in overloads:
         raise RuntimeError(f"library: {overloads[schema.overload].name} is already defined")
     for other in overloads.values():
         other.removed()  # a name that stood for one overload stands for several now
     operator = overloads[schema.overload] = CustomOperator(namespace, schema)
-    _forget(namespace, schema.name)
+    _forget(namespace, schema.base)
     return operator
 
 
 def remove(operator: CustomOperator) -> None:
     """Take an operator away again."""
-    key = (operator.namespace, operator.schema.name)
+    key = (operator.namespace, operator.schema.base)
     if CUSTOM.get(key, {}).get(operator.schema.overload) is operator:
         del CUSTOM[key][operator.schema.overload]
         if not CUSTOM[key]:

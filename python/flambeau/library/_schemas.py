@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 import flambeau
-from flambeau._arguments.schemas import Parameter, converted, parameters_of
+from flambeau._arguments.schemas import Parameter, converted, declarations_of, parameters_of
 from flambeau._C import Tensor
+from flambeau._types.schema_types import Type, type_of
 
 _NAME = re.compile(r"\s*(?:(?P<ns>\w+)::)?(?P<base>\w+)(?:\.(?P<overload>\w+))?\s*\((?P<rest>.*)\Z", re.S)
 
@@ -40,45 +41,91 @@ _RESULTS = re.compile(r"Tensor(\[\])?|SymInt|float|bool|Scalar")
 
 @dataclass(frozen=True, slots=True)
 class AliasInfo:
-    """Which memory an argument shares with results, and whether the operator writes to it."""
+    """Which memory an argument or a result shares, and whether the operator writes to it."""
 
     is_write: bool
     before_set: frozenset[str]
+    after_set: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a schema; `type` is its text."""
+    """One argument or result of a schema."""
 
     name: str
-    type: str
-    default_value: Any
-    kwarg_only: bool
-    alias_info: AliasInfo | None
+    type: Type
+    default_value: Any = None
+    kwarg_only: bool = False
+    alias_info: AliasInfo | None = None
+    N: int | None = None
+    _has_default: bool = False
+
+    def has_default_value(self) -> bool:
+        """Whether calls may leave the argument out."""
+        return self._has_default
 
     @property
     def is_write(self) -> bool:
         """Whether the operator writes to it."""
         return self.alias_info is not None and self.alias_info.is_write
 
+    @property
+    def is_out(self) -> bool:
+        """Whether it is a tensor for a result, given by name."""
+        return self.kwarg_only and self.is_write
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+
+_ALIAS = re.compile(r"\((\w|\*)([|\w]*)(!?)(?:\s*->\s*([\w|*]+))?\)")
+
+
+def _alias_of(declared: str) -> AliasInfo | None:
+    found = _ALIAS.search(declared)
+    if found is None:
+        return None
+    if "[" in declared:  # the set is that of the elements
+        return AliasInfo(bool(found[3]), frozenset(), frozenset())
+    before = frozenset((found[1] + found[2]).split("|"))
+    return AliasInfo(bool(found[3]), before, frozenset(found[4].split("|")) if found[4] else before)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionSchema:
     """A schema, taken apart.
 
-    ``mutates`` are the arguments that the operator writes to; ``returns`` the types of its results.
+    ``mutates`` are the arguments that the operator writes to; ``results`` the texts of its results' types.
+
+    Example:
+        >>> schema = flambeau.ops.aten.add_.Tensor._schema
+        >>> schema.name, schema.overload_name, schema.is_mutable
+        ('aten::add_', 'Tensor', True)
+        >>> [argument.name for argument in schema.arguments if argument.kwarg_only]
+        ['alpha']
     """
 
-    name: str
+    namespace: str
+    base: str
     overload: str
     text: str
     parameters: tuple[Parameter, ...]
     defaults: dict[str, Any]
     mutates: frozenset[str]
-    returns: tuple[str, ...]
+    results: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """``namespace::name``, without the overload."""
+        return f"{self.namespace}::{self.base}" if self.namespace else self.base
+
+    @property
+    def overload_name(self) -> str:
+        """The overload's name; empty for the default overload."""
+        return self.overload
 
     def __str__(self) -> str:
-        return self.text
+        overload = f".{self.overload}" if self.overload else ""
+        return f"{self.name}{overload}{self.text[self.text.index('(') :]}"
+
+    __repr__ = __str__
 
     @property
     def is_mutable(self) -> bool:
@@ -94,17 +141,69 @@ class Schema:
     @property
     def arguments(self) -> list[Argument]:
         """The arguments, in PyTorch's words."""
-        of_set = {name: letter for letter, name in self.aliases.items()}
+        return list(_arguments(self))
+
+    @property
+    def returns(self) -> list[Argument]:
+        """The results, in PyTorch's words."""
         return [
-            Argument(
-                p.name,
-                p.type,
-                self.defaults.get(p.name),
-                p.keyword_only,
-                AliasInfo(p.name in self.mutates, frozenset(of_set[p.name])) if p.name in of_set else None,
-            )
-            for p in self.parameters
+            Argument(name, _type_named(re.sub(r"\([^)]*\)", "", type_)), alias_info=_alias_of(type_))
+            for type_, name in zip(self.results, _names_of_results(self.text), strict=True)
         ]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FunctionSchema) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+@functools.lru_cache(maxsize=4096)
+def _arguments(schema: FunctionSchema) -> tuple[Argument, ...]:
+    declared = declarations_of(schema.text)
+    return tuple(
+        Argument(
+            p.name,
+            _type_named(p.type),
+            _default_of(p, schema.defaults),
+            p.keyword_only,
+            _alias_of(declared[p.name]),
+            _length_of(p.type),
+            not p.required,
+        )
+        for p in schema.parameters
+    )
+
+
+def _default_of(parameter: Parameter, defaults: dict[str, Any]) -> Any:
+    """Return the default value, repeated for a list of a fixed length."""
+    value, length = defaults.get(parameter.name), _length_of(parameter.type)
+    return [value] * length if length and isinstance(value, int | float) else value
+
+
+def _length_of(type_: str) -> int | None:
+    found = re.search(r"\[(\d+)\]\??\Z", type_)
+    return int(found[1]) if found else None
+
+
+def _type_named(text: str) -> Type:
+    found = type_of(text)
+    if found is None:
+        raise RuntimeError(
+            f"library: unknown type specifier: expected a type such as Tensor, SymInt or int[], got {text}"
+        )
+    return found
+
+
+def _parts_of_results(text: str) -> list[str]:
+    results = text[text.rindex(") ->") + 4 :].strip()
+    if results.startswith("(") and results.endswith(")"):
+        results = results[1:-1]
+    return [part.strip() for part in re.split(r",\s*(?![^\[(]*[\])])", results) if part.strip()]
+
+
+def _names_of_results(text: str) -> list[str]:
+    return [part.partition(" ")[2].strip() for part in _parts_of_results(text)]
 
 
 def check_namespace(who: str, namespace: str) -> None:
@@ -113,7 +212,7 @@ def check_namespace(who: str, namespace: str) -> None:
         raise ValueError(f"{who}: 'prim' is a reserved namespace: expected another namespace, got 'prim'")
 
 
-def read(text: str, namespace: str) -> Schema:
+def read(text: str, namespace: str) -> FunctionSchema:
     """Read ``name.overload(Tensor x, int n=1) -> Tensor``; raise RuntimeError for another form."""
     found = _NAME.match(text)
     if found is None or ") ->" not in re.sub(r"\)\s*->", ") ->", text):
@@ -122,24 +221,55 @@ def read(text: str, namespace: str) -> Schema:
     if found["ns"] not in (None, namespace):
         raise RuntimeError(f"library: expected a name in namespace {namespace!r}, got {text!r}")
     parameters = parameters_of(text)
-    for parameter in parameters:
-        if (
-            not re.fullmatch(r"\w+(\[\d*\])?\??(\[\d*\])?\??", parameter.type)
-            or not parameter.name.isidentifier()
-        ):
-            raise RuntimeError(f"library: expected 'Type name' for each argument, got {text!r}")
-    results = text[text.rindex(") ->") + 4 :].strip()
-    if results.startswith("(") and results.endswith(")"):
-        results = results[1:-1]
-    returns = tuple(
-        part.strip().split(" ")[0] for part in re.split(r",\s*(?![^\[(]*[\])])", results) if part.strip()
-    )
+    _check_parameters(parameters, text)
+    returns = tuple(part.split(" ")[0] for part in _parts_of_results(text))
+    for result in returns:
+        _type_named(re.sub(r"\([^)]*\)", "", result))
     types = {p.name: p.type for p in parameters}
     defaults = {name: converted(types[name], value) for name, value in _defaults(text).items()}
     mutates = re.findall(r"\(\w+!(?:\s*->[^)]*)?\)\??(?:\[\d*\])?\??\s+(\w+)", text[: text.rindex(") ->")])
-    return Schema(
-        found["base"], found["overload"] or "", text, parameters, defaults, frozenset(mutates), returns
+    return FunctionSchema(
+        namespace,
+        found["base"],
+        found["overload"] or "",
+        text,
+        parameters,
+        defaults,
+        frozenset(mutates),
+        returns,
     )
+
+
+def _check_parameters(parameters: tuple[Parameter, ...], text: str) -> None:
+    has_default = False
+    for parameter in parameters:
+        if (
+            not re.fullmatch(r"[\w.]+(\[\d*\])?\??(\[\d*\])?\??", parameter.type)
+            or not parameter.name.isidentifier()
+        ):
+            raise RuntimeError(f"library: expected 'Type name' for each argument, got {text!r}")
+        _type_named(parameter.type)
+        if parameter.required and has_default and not parameter.keyword_only:
+            raise RuntimeError(
+                f"library: expected a default value of {parameter.name!r}, as of the one before, got {text!r}"
+            )
+        has_default |= not parameter.required
+
+
+def parse_schema(schema: str) -> FunctionSchema:
+    """Read a schema.
+
+    Args:
+        schema: the name with its namespace, the arguments and the results.
+    Raises: RuntimeError for a text that is not a schema.
+
+    Example:
+        >>> flambeau._C.parse_schema("my::scale(Tensor x, float by=2.0) -> Tensor").arguments[1].default_value
+        2.0
+    """
+    if not isinstance(schema, str):
+        raise TypeError(f"parse_schema: expected a str (incompatible arguments), got {type(schema).__name__}")
+    return read(schema, schema.partition("(")[0].rpartition("::")[0].strip())
 
 
 def _defaults(text: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def _values(entry: str) -> str:
 
 
 def _is_view(schema: Any) -> bool:
-    return any("(" in returned and "!" not in returned for returned in schema.returns)
+    return any("(" in returned and "!" not in returned for returned in schema.results)
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def tags_of(entry: str, schema: Any) -> list[Any]:
     if is_random or draws:
         names.append("nondeterministic_seeded")
     if is_dynamic:
-        gives_tensor = any("Tensor" in r for r in schema.returns)
+        gives_tensor = any("Tensor" in r for r in schema.results)
         names.append("dynamic_output_shape" if gives_tensor else "data_dependent_output")
     if _is_view_in_place(entry):
         names.append("inplace_view")

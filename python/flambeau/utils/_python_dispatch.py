@@ -243,9 +243,9 @@ def return_and_correct_aliasing(
     schema = func._schema
     offsets = _offsets(func, args, kwargs or {}, out)
     given = dict(zip((p.name for p in schema.parameters), args, strict=False)) | (kwargs or {})
-    outs = out if isinstance(out, tuple) or (isinstance(out, list) and len(schema.returns) > 1) else (out,)
+    outs = out if isinstance(out, tuple) or (isinstance(out, list) and len(schema.results) > 1) else (out,)
     corrected = []
-    for result, returned in zip(outs, schema.returns, strict=False):
+    for result, returned in zip(outs, schema.results, strict=False):
         source = schema.aliases.get(_letter(returned))
         if source is None or source not in given:
             corrected.append(result)
@@ -254,7 +254,7 @@ def return_and_correct_aliasing(
         else:
             views = result if isinstance(result, list | tuple) else [result]
             for view in views:
-                _share(view, given[source], 2 if views is result else 1, next(offsets, -1))
+                _share(func, view, given[source], 2 if views is result else 1, next(offsets, -1))
             corrected.append(result)
     return type(out)(corrected) if outs is out else corrected[0] if corrected else out
 
@@ -264,10 +264,17 @@ def _letter(type_: str) -> str:
     return type_.partition("(")[2].partition(")")[0].strip("!").partition(" ")[0].rstrip("!")
 
 
-def _share(view: Any, source: Any, views: int, offset: int) -> None:
+def _share(func: Any, view: Any, source: Any, views: int, offset: int) -> None:
     """Give a wrapper the storage of its source, and make it a view for autograd; an identity has both."""
-    if isinstance(view, Tensor) and isinstance(source, Tensor) and view is not source:
-        _C._share_storage(view, source, views, offset)  # `views` > 1: one of several
+    if view is source or not isinstance(source, Tensor):
+        return
+    is_traceable = is_traceable_wrapper_subclass(view) or is_traceable_wrapper_subclass(source)
+    if not isinstance(view, Tensor) or (is_traceable and type(view) is not type(source)):
+        raise AssertionError(
+            f"return_and_correct_aliasing: {func}: expected types to match, a "
+            f"{type(source).__name__} for a view of one, got {type(view).__name__}"
+        )
+    _C._share_storage(view, source, views, offset)  # `views` > 1: one of several
 
 
 def _offsets(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Iterator[int]:

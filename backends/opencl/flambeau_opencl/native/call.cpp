@@ -83,6 +83,21 @@ Tensor in_dtype(const Tensor& t, ScalarType dtype) {
   return cast;
 }
 
+Tensor from_start(const Tensor& t) {
+  const Tensor dense = flambeau::contiguous_tensor(t);
+  if (dense.storage_offset() == 0) return dense;
+  Tensor copy = flambeau::empty_tensor(t.sizes(), t.dtype(), t.device());
+  flambeau::copy_into(copy, dense);
+  return copy;
+}
+
+Tensor laid_out(const Tensor& t, const Tensor& spec) {
+  if (t.strides() == spec.strides()) return t;
+  Tensor made = flambeau::empty_strided_tensor(spec.sizes(), spec.strides(), t.dtype(), t.device());
+  flambeau::copy_into(made, t);
+  return made;
+}
+
 Constant::Constant(const Scalar& value, ScalarType compute) {
   const ScalarType held = is_reduced_floating_type(compute) ? ScalarType::Float32 : compute;
   size = element_size(held);

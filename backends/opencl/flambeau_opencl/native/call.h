@@ -39,6 +39,10 @@ bool computes(unsigned categories, ScalarType dtype, const Device& device);
 // Whether an operator's results are bool.
 bool is_condition(const char* rule);
 Tensor in_dtype(const Tensor& t, ScalarType dtype);
+// Contiguous elements that begin at the first byte of their storage.
+Tensor from_start(const Tensor& t);
+// The elements in the order of memory that a result on Meta has.
+Tensor laid_out(const Tensor& t, const Tensor& spec);
 
 // A number in the compute type, as the kernel's parameters take it.
 struct Constant {
@@ -88,5 +92,17 @@ bool run_part_gradient(Call& call, Part part);
 bool run_flip(Call& call);
 bool run_roll(Call& call, bool is_back);
 bool run_constant_pad(Call& call);
+bool run_max_pool(Call& call);
+bool run_max_pool_backward(Call& call);
+bool run_adaptive_max_pool(Call& call);
+bool run_mean_pool(Call& call);
+bool run_mean_pool_backward(Call& call);
+bool run_adaptive_mean_pool(Call& call);
+bool run_adaptive_mean_pool_backward(Call& call);
+bool run_normalize_over(Call& call);
+bool run_normalize_over_backward(Call& call);
+bool run_normalize_affine(Call& call);
+bool run_normalize_affine_gradients(Call& call);
+bool run_track_statistic(Call& call);
 
 }  // namespace flambeau_opencl

@@ -149,15 +149,7 @@ Window window_of(const Call& call, const Tensor& in, const Tensor& weight, IntAr
 Tensor computed(const char* name, const char* kernel, const Window& w, IntArrayRef sizes,
                 const Tensor& left, const Tensor& right) {
   Device& device = device_at(left.device().index);
-  const Tensor a = flambeau::contiguous_tensor(left), b = flambeau::contiguous_tensor(right);
-  // Kernels begin at the first byte of a storage.
-  const auto at_start = [](const Tensor& t) {
-    if (t.storage_offset() == 0) return t;
-    Tensor copy = flambeau::empty_tensor(t.sizes(), t.dtype(), t.device());
-    flambeau::copy_into(copy, t);
-    return copy;
-  };
-  const Tensor x = at_start(a), y = at_start(b);
+  const Tensor x = from_start(left), y = from_start(right);
   const Tensor out = flambeau::empty_tensor(sizes, left.dtype(), left.device());
   if (out.numel() == 0) return out;
   const std::string options =

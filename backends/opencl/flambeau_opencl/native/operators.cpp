@@ -95,6 +95,26 @@ void implement_movement(flambeau::api::Library& m) {
   implement(m, "constant_pad_nd", run_constant_pad);
 }
 
+void implement_windows(flambeau::api::Library& m) {
+  implement(m, "_max_pool", run_max_pool);
+  implement(m, "_max_pool_backward", run_max_pool_backward);
+  implement(m, "_adaptive_max_pool", run_adaptive_max_pool);
+  implement(m, "_avg_pool", run_mean_pool);
+  implement(m, "_avg_pool_backward", run_mean_pool_backward);
+  implement(m, "_adaptive_avg_pool", run_adaptive_mean_pool);
+  implement(m, "_adaptive_avg_pool_backward", run_adaptive_mean_pool_backward);
+  implement(m, "convolution", run_convolution);
+  implement(m, "convolution_backward", run_convolution_backward);
+}
+
+void implement_normalisation(flambeau::api::Library& m) {
+  implement(m, "_normalize_over", run_normalize_over);
+  implement(m, "_normalize_over_backward", run_normalize_over_backward);
+  implement(m, "_normalize_affine", run_normalize_affine);
+  implement(m, "_normalize_affine_gradients", run_normalize_affine_gradients);
+  implement(m, "_track_statistic", run_track_statistic);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   std::map<std::string, std::vector<const Row*>> rows;
   for (const Row& row : opencl_kernels::pointwise) rows[row.entry].push_back(&row);
@@ -106,8 +126,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   implement_indexing(m);
   implement_fibers(m);
   implement_movement(m);
-  implement(m, "convolution", run_convolution);
-  implement(m, "convolution_backward", run_convolution_backward);
+  implement_windows(m);
+  implement_normalisation(m);
 }
 
 }  // namespace

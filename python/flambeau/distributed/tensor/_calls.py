@@ -46,7 +46,7 @@ class Call:
         names = [parameter.name for parameter in schema.parameters]
         self.values = {**schema.defaults, **dict(zip(names, args, strict=False)), **kwargs}
         self.writes = bool(schema.mutates)
-        self.on_lists = self.writes and not schema.returns
+        self.on_lists = self.writes and not schema.results
         self.tensors = [leaf for name in names for leaf in self._tensors_of(schema, name)]
         self.mesh = next(t._spec.mesh for t in self.tensors if isinstance(t, kind))
         self.specs = [self._spec_of(t) for t in self.tensors]
@@ -89,7 +89,7 @@ class Call:
         if self.writes and getattr(self.tensors[0], "_moved_from", None) is not None:
             return self._write_through()
         if rule is None:
-            if any("Tensor" in kind for kind in self.func._schema.returns):  # not item: it needs all elements
+            if any("Tensor" in kind for kind in self.func._schema.results):  # not item: it needs all elements
                 self._warn()
             return self._write_whole() if self.writes else self._run_whole()
         outs = self._shapes()

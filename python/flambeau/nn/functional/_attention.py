@@ -238,8 +238,9 @@ def _with_bias(
 def _with_weights(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
 ) -> tuple[Tensor, Tensor]:
-    scores = (q * (1.0 / q.size(-1)) ** 0.5) @ k.transpose(-2, -1)
-    weights = flambeau.nn.functional.softmax(scores if mask is None else scores + mask, -1)
+    q, k = q * (1.0 / q.size(-1)) ** 0.5, k.transpose(-2, -1)
+    scores = q @ k if mask is None else flambeau.baddbmm(mask, q, k)  # one dtype, also within autocast
+    weights = flambeau.nn.functional.softmax(scores, -1)
     if dropout_p > 0.0:
         weights = flambeau.dropout(weights, dropout_p, True)
     return weights @ v, weights

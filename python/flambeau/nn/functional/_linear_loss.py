@@ -107,8 +107,8 @@ def linear_cross_entropy(
         linear_bias: the bias, of the shape of `linear_weight` without its last dimension, or (C).
         weight: the factor of each class, (C). None means 1.
         ignore_index: a target class that adds nothing. None means -100.
-        options: how to share out the work. None takes the batch as a whole. With options the result has the
-            dtype of `input`, also under autocast.
+        options: how to share out the work. None takes the batch as a whole. With options, classes as targets
+            and a `linear_weight` of two dimensions, the result has the dtype of `input`, also under autocast.
     Shape: the result has the shape of the classes with reduction "none", else ().
     See also: nn.LinearCrossEntropyLoss, cross_entropy
 
@@ -122,7 +122,9 @@ def linear_cross_entropy(
     given = (linear_weight, linear_bias, weight, ignored, label_smoothing)
     if options is None:
         return _loss_of(input, target, *given, reduction)
-    return _shared_out(input, target, given, reduction, options).to(input.dtype)
+    loss = _shared_out(input, target, given, reduction, options)
+    is_plain = linear_weight.dim() == 2 and not target.is_floating_point()
+    return loss.to(input.dtype) if is_plain else loss
 
 
 def _shared_out(input: Tensor, target: Tensor, given: _Given, reduction: str, options: Any) -> Tensor:
