@@ -53,5 +53,80 @@ template <typename M, typename From>
   }
 }
 
+// The reduction F (torchgen_out/cells/loop_cells.h) of map(i) over begin <= i < end, in lanes as in
+// Reduction (loop_support.h): so is its rounding error.
+template <typename F, int64_t kCount, typename Map>
+[[gnu::always_inline]] inline typename F::Acc fold_column(int64_t i, int64_t step, const Map& map) {
+  if constexpr (kCount == 1) {
+    return map(i);
+  } else {
+    const typename F::Acc first = fold_column<F, kCount / 2>(i, step, map);
+    return F::combine(first, fold_column<F, kCount / 2>(i + kCount / 2 * step, step, map));
+  }
+}
+template <typename F, int64_t kWidth>
+[[gnu::always_inline]] inline typename F::Acc fold_lanes(typename F::Acc* lanes) {
+  if constexpr (kWidth == 1) {
+    return lanes[0];
+  } else {
+#pragma omp simd
+    for (int64_t l = 0; l < kWidth / 2; ++l)
+      lanes[l] = F::combine(lanes[l], lanes[l + kWidth / 2]);
+    return fold_lanes<F, kWidth / 2>(lanes);
+  }
+}
+template <typename F>
+struct FoldShape {
+  static constexpr int64_t kLanes = 128 / sizeof(typename F::Acc);
+  static constexpr int64_t kDepth = 4;
+  static constexpr int64_t kBlock = kLanes * kDepth * 32;
+};
+template <typename F, typename Map>
+[[gnu::always_inline]] inline typename F::Acc fold_block(int64_t begin, int64_t end,
+                                                         const Map& map) {
+  constexpr int64_t kLanes = FoldShape<F>::kLanes, kDepth = FoldShape<F>::kDepth;
+  typename F::Acc lanes[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) lanes[l] = F::identity();
+  int64_t i = begin;
+  for (; i + kDepth * kLanes <= end; i += kDepth * kLanes) {
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes; ++l)
+      lanes[l] = F::combine(lanes[l], fold_column<F, kDepth>(i + l, kLanes, map));
+  }
+  for (; i + kLanes <= end; i += kLanes) {
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = F::combine(lanes[l], map(i + l));
+  }
+  for (int64_t l = 0; i + l < end; ++l) lanes[l] = F::combine(lanes[l], map(i + l));
+  return fold_lanes<F, kLanes>(lanes);
+}
+// Blocks are joined in pairs, those pairs in pairs, and so on.
+template <typename F, typename Map>
+[[gnu::always_inline]] inline typename F::Acc folded(int64_t n, const Map& map) {
+  constexpr int64_t kBlock = FoldShape<F>::kBlock;
+  if (n <= kBlock) return fold_block<F>(0, n, map);
+  typename F::Acc waiting[64];
+  int depth = 0;
+  int64_t blocks = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    typename F::Acc acc = fold_block<F>(begin, n - begin < kBlock ? n : begin + kBlock, map);
+    for (int64_t b = blocks++; b & 1; b >>= 1) acc = F::combine(waiting[--depth], acc);
+    waiting[depth++] = acc;
+  }
+  typename F::Acc total = waiting[--depth];
+  while (depth > 0) total = F::combine(waiting[--depth], total);
+  return total;
+}
+
+// part[i] joins wide[i] in double precision and becomes 0.
+template <typename T>
+[[gnu::always_inline]] inline void flush_sums(int64_t n, T* part, double* wide) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    wide[i] += static_cast<double>(part[i]);
+    part[i] = T(0);
+  }
+}
+
 }  // namespace
 }  // namespace flambeau::loops
