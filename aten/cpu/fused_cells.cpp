@@ -20,6 +20,13 @@ Names names_by_loops() {
 
 void register_loop_cells(std::span<const LoopCell> cells) { registered_cells = cells; }
 
+bool is_heavy_cell(std::string_view name) {
+  for (const LoopCell& cell : registered_cells) {
+    if (name == cell.name) return cell.is_heavy;
+  }
+  return false;
+}
+
 void register_fold_cells(std::span<const FoldCell> cells) { registered_folds = cells; }
 
 const FoldCell* fold_cell_of(std::string_view entry) {

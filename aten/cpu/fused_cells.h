@@ -10,6 +10,7 @@ namespace flambeau {
 
 struct LoopCell {
   const char* name;
+  bool is_heavy;  // bound by arithmetic, not by memory
   const PointwiseLoop* loops[kNumIsas];  // those of its descriptor
 };
 
@@ -26,6 +27,7 @@ struct FoldCell {
 
 // `cells` must live as long as the process; called once, while the library is loaded.
 void register_loop_cells(std::span<const LoopCell> cells);
+bool is_heavy_cell(std::string_view name);
 void register_fold_cells(std::span<const FoldCell> cells);
 // The reduction of an operator "sum.dim_IntList"; nullptr if there is none.
 const FoldCell* fold_cell_of(std::string_view entry);

@@ -19,5 +19,4 @@ def emit(model: Model) -> Iterator[File]:
     folds = tuple(fold for op in reductions if (fold := fold_of(op, model.primitives)) is not None)
     includes = includes_of([*operators, *reductions], model.primitives)
     yield render("loop_cells.h.j2", "cells/loop_cells.h", includes=includes, cells=cells, folds=folds)
-    names = tuple(cell.name for cell in cells)
-    yield render("loop_cells.cpp.j2", "aten/loop_cells.cpp", names=names, folds=folds)
+    yield render("loop_cells.cpp.j2", "aten/loop_cells.cpp", cells=cells, folds=folds)

@@ -62,6 +62,11 @@ class LoopDecl:
         return self.inputs + self.constants
 
     @property
+    def weight(self) -> str:
+        """Whether arithmetic, not memory, bounds the loop."""
+        return "true" if self.attribute else "false"
+
+    @property
     def checking(self) -> tuple[str, ...]:
         """The body of the function that checks divisors."""
         if not self.checks:

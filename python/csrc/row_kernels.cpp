@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "aten/cpu/loop_choice.h"
 #include "aten/cpu/fused_cells.h"
 #include "aten/cpu/row_loop.h"
 #include "python/csrc/generated.h"
@@ -25,6 +24,16 @@ PyObject* fold_of(PyObject*, PyObject* entry) {
   });
 }
 
+// _is_heavy_cell("exp"): whether a formula of loop_cells.h costs more than a load and a store.
+PyObject* is_heavy(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    check_type(PyUnicode_Check(name), "_is_heavy_cell: expected a str, got ",
+               Py_TYPE(name)->tp_name);
+    const char* const text = PyUnicode_AsUTF8(name);
+    return text ? PyBool_FromLong(is_heavy_cell(text)) : nullptr;
+  });
+}
+
 template <typename Numbers>
 void take_numbers(PyObject* tuple, Numbers& to) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
@@ -35,7 +44,7 @@ void take_numbers(PyObject* tuple, Numbers& to) {
 }
 
 // _run_row_kernel(address, columns, sizes, strides, scratch, cost, slots, tensors, sums): see
-// RowLoop; `tensors` are the arrays, `sums` a contiguous float64 tensor or None.
+// RowLoop; `tensors` are the arrays, `sums` a contiguous float64 tensor or None. Returns error bits.
 PyObject* run_row_kernel(PyObject*, PyObject* given) {
   return guarded([&]() -> PyObject* {
     unsigned long long address;
@@ -76,12 +85,12 @@ PyObject* run_row_kernel(PyObject*, PyObject* given) {
       const WithoutGil released(true);
       errors = run_row_loop(loop, data.data(), slots.buf, total);
     }
-    check_loop_errors(errors);
-    return wrap_none();
+    return PyLong_FromUnsignedLong(errors);
   });
 }
 
 PyMethodDef functions[] = {{"_fold_of", fold_of, METH_O, nullptr},
+                           {"_is_heavy_cell", is_heavy, METH_O, nullptr},
                            {"_run_row_kernel", run_row_kernel, METH_VARARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 

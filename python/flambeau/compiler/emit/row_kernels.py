@@ -149,10 +149,12 @@ class RowKernel:
             inputs[i] if i >= 0 else known[array.node]
             for i, array in zip(self._inputs, loop.arrays, strict=True)
         )
-        flambeau._C._run_row_kernel(
+        errors = flambeau._C._run_row_kernel(
             self._address, loop.domain.columns, self._sizes, self._strides, self._scratch, self._cost,
             loop.slots, tensors, sums,
         )  # fmt: skip
+        if errors:  # the operators raise it
+            return self._operators(*inputs)
         for node, like in self._outputs:
             if sums is not None and node in loop.sums:
                 total = sums[places.index(loop.sums[node])]

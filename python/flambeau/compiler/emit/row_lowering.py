@@ -9,7 +9,14 @@ from flambeau.compiler.emit.kernels import is_memory_type
 from flambeau.compiler.ir.loops import parsed
 from flambeau.compiler.ir.row_loops import Domain, RowArray, RowLoop, RowValue, Unfit, argument, sizes_of
 from flambeau.compiler.passes.fusion import Group, is_fusable
-from flambeau.compiler.passes.row_loops import flattened, fold_of, is_same_elements, is_sum_over_rows
+from flambeau.compiler.passes.row_loops import (
+    flattened,
+    fold_of,
+    indexing_of,
+    is_cast,
+    is_same_elements,
+    is_sum_over_rows,
+)
 from flambeau.fx.node import Node, map_arg
 
 _MOST_ARRAYS = 24
@@ -59,6 +66,11 @@ class _Maker:
             self._sums[node] = self._value_of(node, first, sizes_of(first))
         elif fold_of(node) is not None:
             self._values[node] = self._fold(node)
+        elif is_cast(node):
+            value_of = self._value_of(node, node.all_input_nodes[0], sizes_of(node))
+            self._values[node] = self._as(value_of, _name(value.dtype))
+        elif indexing_of(node):
+            self._values[node] = self._indexed(node)
         elif _shares_memory(node):
             self._view(node)
         elif is_fusable(node) and self.domain.form(sizes_of(node)):
@@ -79,6 +91,8 @@ class _Maker:
         operands = [self.loop.values[o] for o in value.operands] if value.kind in _ON_VALUES else []
         if value.kind == "fold":
             value.is_row, value.level = True, 1 + max(o.level for o in operands)
+        elif value.kind in ("pick", "place"):
+            value.is_row, value.level = value.kind == "pick", max(o.level for o in operands)
         elif operands:
             value.is_row = all(o.is_row for o in operands)
             value.level = max(o.level for o in operands)
@@ -149,11 +163,28 @@ class _Maker:
             given = [self._as(place, common) for place in given]
         given = [self._as(place, compute) for place in given]
         own, result = _name(node.meta["val"].dtype), "bool" if name[:3] in ("any", "all") else compute
-        if not is_memory_type(own) or not is_memory_type(compute) or any(
-            self.loop.values[p].dtype != compute for p in given
+        if (
+            not is_memory_type(own)
+            or not is_memory_type(compute)
+            or any(self.loop.values[p].dtype != compute for p in given)
         ):
             raise Unfit(node)
         return self._as(self._add(RowValue("fold", result, given, name, compute)), own)
+
+    def _indexed(self, node: Node) -> int:
+        """Return the value of a gather of one element from each row, or of its gradient."""
+        kind, given, index = indexing_of(node)
+        rows = (*self.domain.sizes, 1)
+        if sizes_of(index) != rows or self.domain.form(sizes_of(node)) != (
+            "row" if kind == "pick" else "element"
+        ):
+            raise Unfit(node)
+        at = self._as(self._value_of(node, index, rows), "int64")
+        value = self._value_of(node, given, sizes_of(given))
+        dtype = self.loop.values[value].dtype
+        if not self.loop.values[at].is_row or dtype != _name(node.meta["val"].dtype):
+            raise Unfit(node)
+        return self._add(RowValue(kind, dtype, [value, at]))
 
     def _pointwise(self, node: Node) -> int:
         made, given = _recorded(node)
@@ -207,7 +238,7 @@ class _Maker:
         self.loop.results[own] = array
 
 
-_ON_VALUES = ("run", "convert", "fold")
+_ON_VALUES = ("run", "convert", "fold", "pick", "place")
 
 
 def _root(node: Node) -> Node:
@@ -231,8 +262,10 @@ def _is_dense(tensor: Any) -> bool:
 def _stand_in(node: Node) -> Any:
     """A tensor of a node's sizes and dtype that takes no memory."""
     like = node.meta["val"]
-    return flambeau.empty(1, dtype=like.dtype).expand(like.size()) if like.dim() else flambeau.empty(
-        (), dtype=like.dtype
+    return (
+        flambeau.empty(1, dtype=like.dtype).expand(like.size())
+        if like.dim()
+        else flambeau.empty((), dtype=like.dtype)
     )
 
 
@@ -242,7 +275,9 @@ def _recorded(node: Node) -> tuple[Any, list[Node]]:
     values = {n: _stand_in(n) for n in given}
     recorder = flambeau._C._FusedRecorder([values[n] for n in given])
     with flambeau.no_grad(), recorder:
-        result = node.target(*map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__))
+        result = node.target(
+            *map_arg(node.args, values.__getitem__), **map_arg(node.kwargs, values.__getitem__)
+        )
     if recorder.steps != 1:
         raise Unfit(node)
     return recorder.group([result]), given

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import flambeau
 from flambeau.compiler.emit.kernels import NAME, arguments, cell, params, spelled, store, value_type
 from flambeau.compiler.ir.loops import Loop
 from flambeau.compiler.ir.row_loops import RowLoop, RowValue, Unfit
@@ -57,7 +58,7 @@ class RowText:
 
     def _operands(self, place: int) -> list[int]:
         value = self._values[place]
-        return value.operands if value.kind in ("run", "convert", "fold") else []
+        return value.operands if value.kind not in ("load", "number") else []
 
     def _elements_of(self, ends: list[int]) -> set[int]:
         """The values for each element that a sweep computes."""
@@ -80,7 +81,9 @@ class RowText:
         found = list[int]()
         for place in sorted(uses):
             value = self._values[place]
-            if value.kind == "run" and uses[place] > 1 and self._runs(place, set(found)) > 1:
+            if value.kind != "run" or uses[place] == 1:
+                continue
+            if self._runs(place, set(found)) > 1 or flambeau._C._is_heavy_cell(value.cell):
                 found.append(place)
         inner = {o for place in found for o in self._elements_of(self._operands(place))}
         # A value that is only read for another kept one is not read again.
@@ -88,7 +91,9 @@ class RowText:
 
     def _is_read_beside(self, place: int, kept: set[int], sweeps: list[list[int]]) -> bool:
         readers = [
-            i for i in self._needed if place in self._operands(i) and i not in kept and not self._values[i].is_row
+            i
+            for i in self._needed
+            if place in self._operands(i) and i not in kept and not self._values[i].is_row
         ]
         folds = [f for f in self._folds if place in self._values[f].operands and f in self._needed]
         return len(readers) + len(folds) + (place in self._ends()) > 1
@@ -163,18 +168,22 @@ class RowText:
             value = self._values[place]
             if not value.is_row or value.level != level:
                 continue
+            if value.kind == "pick":
+                lines += self._pick(place)
             if value.kind in ("load", "run", "convert"):
                 if value.kind == "run":
                     lines.append(f"errors |= {cell(value)}::errors({arguments(place, value)});")
                 lines.append(f"[[maybe_unused]] const auto v{place} = {self._text(place)};")
             lines += [
-                store(self._as_loop, a, place)
-                for a in value.stores
-                if self._loop.arrays[a].steps == "row"
+                store(self._as_loop, a, place) for a in value.stores if self._loop.arrays[a].steps == "row"
             ]
         return lines
 
     def _text(self, place: int) -> str:
+        value = self._values[place]
+        if value.kind == "place":
+            given, index = value.operands
+            return f"i == v{index} ? v{given} : decltype(v{given})(0)"
         return spelled(self._as_loop, place, self._values[place])
 
     def _add(self, sweep: _Sweep, place: int, checks: bool) -> None:
@@ -211,6 +220,21 @@ class RowText:
             "    }), columns);",
         ]
 
+    def _pick(self, place: int) -> list[str]:
+        """One element of a row; an index outside of it is an error."""
+        element, index = self._values[place].operands
+        sweep = _Sweep()
+        self._add(sweep, element, checks=False)
+        kept = sweep.done & (set(self._kept) - self._written)
+        lines = [line for line in sweep.lines if not any(line.startswith(f"k{p}[i] =") for p in kept)]
+        return [
+            f"if (v{index} < 0 || v{index} >= columns) errors |= 1u << 31;",
+            f"const auto v{place} = [=](int64_t i) {{",
+            *(f"  {line}" for line in lines),
+            f"  return v{element};",
+            f"}}(v{index} < 0 || v{index} >= columns ? 0 : v{index});",
+        ]
+
     def _last_sweep(self) -> list[str]:
         sweep = _Sweep()
         for place in dict.fromkeys(self._ends()):
@@ -231,7 +255,6 @@ class RowText:
 
     def _flushes(self) -> list[str]:
         return [f"flush_sums(columns, t{p}, sums + {j} * columns);" for j, p in enumerate(self._sums)]
-
 
 
 def _is_sound(value: RowValue) -> bool:

@@ -32,7 +32,9 @@ class Domain:
 class RowValue(Value):
     """A value of a loop over rows.
 
-    `kind` may also be "fold": the reduction `cell` of `operands` along the row, computed in `compute`.
+    `kind` may also be "fold": the reduction `cell` of `operands` along the row, computed in `compute`; "pick":
+    the element of the first operand with the second one's number; "place": the first operand at the second
+    one's number, 0 elsewhere.
 
     Args:
         is_row: whether it is one value for each row.

@@ -69,6 +69,31 @@ def is_sum_over_rows(node: Node) -> bool:
     return is_real and first.dim() > 1 and fold[4] == list(range(first.dim() - 1))
 
 
+def indexing_of(node: Node) -> tuple[str, Node, Node] | None:
+    """Return how a node takes one element of each row, or places one: "pick" or "place", the tensor, and the index.
+
+    Indexing has no formula in the specification, so these two operators are named here.
+    """
+    aten = flambeau.ops.aten
+    kinds = {aten.gather.default: ("pick", "self"), aten._gather_backward.default: ("place", "grad_output")}
+    if node.op != "call_function" or node.target not in kinds or argument(node, "sparse_grad"):
+        return None
+    kind, name = kinds[node.target]
+    given, index, dim = argument(node, name), argument(node, "index"), argument(node, "dim")
+    value = node.meta.get("val")
+    if value is None or type(dim) is not int or dim % max(value.dim(), 1) != value.dim() - 1:
+        return None
+    is_known = all(isinstance(n, Node) and n.meta.get("val") is not None for n in (given, index))
+    return (kind, given, index) if is_known else None
+
+
+def is_cast(node: Node) -> bool:
+    """Whether a node converts a tensor of the CPU to another dtype, in memory of its own."""
+    if node.op != "call_function" or node.target is not flambeau.ops.aten._to_copy.default:
+        return False
+    return not node.kwargs.get("pin_memory") and str(node.kwargs.get("device") or "cpu") in ("cpu", "meta")
+
+
 def decomposition(node: Node) -> tuple[Graph, list[Node]] | None:
     """Return what a node's operator consists of, as the specification says.
 
@@ -88,7 +113,7 @@ def _decomposition(node: Node) -> tuple[Graph, list[Node]] | None:
     name = f"{overload._entry}_decomposed"
     if "." in name or flambeau._C._operator_facts(name) is None:
         return None
-    if any(n.meta.get("val") is None for n in node.all_input_nodes):
+    if any(n.meta.get("val") is None or n.meta["val"].numel() == 0 for n in node.all_input_nodes):
         return None
     tracer = OperatorTracer()
     given = dict[Node, Any]()
@@ -145,7 +170,12 @@ def _members(graph: Graph, domain: Domain, own: dict[Node, Domain], refused: set
         if own.get(node) == domain or (node.target is operator.getitem and node.all_input_nodes[0] in found):
             found.add(node)
         elif node.meta.get("val") is not None and domain.form(sizes_of(node)):
-            if is_fusable(node) or (is_same_elements(node) and node.all_input_nodes[0] in found):
+            if (
+                is_fusable(node)
+                or is_cast(node)
+                or indexing_of(node)
+                or (is_same_elements(node) and node.all_input_nodes[0] in found)
+            ):
                 found.add(node)
     for node in reversed(graph.nodes):  # views and lists of results stay with all of their users
         is_list = node in found and node.meta.get("val") is None
@@ -186,7 +216,8 @@ def _connected(
             continue
         found[node] = [node]
         for earlier in node.all_input_nodes:
-            if joins(node, earlier) and levels[node] == levels[earlier]:
+            is_item = node.target is operator.getitem
+            if joins(node, earlier) and (is_item or levels[node] == levels[earlier]):
                 join(found, earlier, node)
             if earlier.meta.get("val") is not None and earlier.meta["val"].numel() >= LEAST_ELEMENTS:
                 join(found, readers.setdefault((earlier, levels[node]), node), node)
@@ -217,7 +248,9 @@ def flattened(group: Group) -> Graph:
                 raise Unfit(node)
             made[node] = source[int(str(node.args[1]))]
             continue
-        parts = None if fold_of(node) is not None or is_fusable(node) else decomposition(node)
+        parts = (
+            None if fold_of(node) is not None or is_fusable(node) or is_cast(node) else decomposition(node)
+        )
         if parts is None:
             made[node] = _copy(graph, node, made)
             continue
