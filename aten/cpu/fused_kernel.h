@@ -24,6 +24,37 @@ struct ValueOf<M> {
 template <typename M>
 using value_t = typename ValueOf<M>::type;
 
+// float16 in operations on words alone, which compilers put into vectors: from memory, rounding to
+// nearest with ties to even, and to memory of a float that float16 holds.
+[[gnu::always_inline]] inline float float_of_half(uint32_t half) {
+  const uint32_t magnitude = half & 0x7fffu;
+  // As a float, this is 2^-112 times the number: also subnormal numbers become normal.
+  const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
+  const uint32_t bits = magnitude >= 0x7c00u ? 0x7f800000u | (magnitude << 13)
+                                             : __builtin_bit_cast(uint32_t, scaled);
+  return __builtin_bit_cast(float, bits | (half & 0x8000u) << 16);
+}
+[[gnu::always_inline]] inline float rounded_to_half(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  // Sums with 2^13 times the binade of x end at the 11th bit; below 2^-14 at 2^-24.
+  const uint32_t exponent = magnitude & 0x7f800000u;
+  const uint32_t binade = exponent < 0x38800000u ? 0x38800000u : exponent;
+  const float large = __builtin_bit_cast(float, binade + (13u << 23));
+  const float near = (__builtin_bit_cast(float, magnitude) + large) - large;
+  const float out = near > 65504.0f ? __builtin_inff() : near;
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, out) | (bits & 0x80000000u));
+}
+[[gnu::always_inline]] inline uint16_t half_of_float(float x) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const float aligned = __builtin_bit_cast(float, magnitude) + 0.5f;
+  uint32_t out = magnitude < 0x38800000u ? __builtin_bit_cast(uint32_t, aligned) - 0x3f000000u
+                                         : (magnitude - 0x38000000u) >> 13;
+  out = magnitude >= 0x7f800000u ? 0x7c00u | ((magnitude >> 13) & 0x3ffu) : out;
+  return static_cast<uint16_t>(out | (bits >> 16 & 0x8000u));
+}
+
 // x, which has the value of M, in its own memory format and back.
 template <typename M>
 [[gnu::always_inline]] inline M stored(value_t<M> x) {
@@ -31,12 +62,17 @@ template <typename M>
     M out;
     out.bits = static_cast<uint16_t>(__builtin_bit_cast(uint32_t, x) >> 16);
     return out;
+  } else if constexpr (__is_same(M, c10::Half)) {
+    M out;
+    out.bits = half_of_float(x);
+    return out;
   } else {
     return M(x);
   }
 }
 template <typename M>
 [[gnu::always_inline]] inline value_t<M> load(const char* at) {
+  if constexpr (__is_same(M, c10::Half)) return float_of_half(*reinterpret_cast<const uint16_t*>(at));
   return static_cast<value_t<M>>(*reinterpret_cast<const M*>(at));
 }
 
@@ -46,6 +82,8 @@ template <typename M, typename From>
   if constexpr (__is_same(M, c10::BFloat16)) {
     const uint32_t bits = rounded_above(convert<float>(x)) & 0xffff0000u;
     return __builtin_bit_cast(float, bits);
+  } else if constexpr (__is_same(M, c10::Half)) {
+    return rounded_to_half(convert<float>(x));
   } else if constexpr (is_half<M>) {
     return static_cast<float>(M(convert<float>(x)));
   } else {

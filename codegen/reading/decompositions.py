@@ -1,9 +1,9 @@
-"""The parts of an operator with a kernel of its own: `decomposition:` gives `_softmax` its `_softmax_decomposed`.
+"""Decompositions of operators with kernels: `decomposition:` gives `_softmax` its `_softmax_decomposed`.
 
-A kernel computes an operator in one pass, and nothing says what it computes. Compilers that write loops of their own
-need that as reductions and pointwise operators. The decomposition is an entry like any other, made from the
-operator's: the same schema, a composite of the given text, the same tests, so that it is compared with the
-operator's reference. Programs reach it by `ops.aten` only.
+A kernel computes an operator in one pass, and nothing says what it computes. Compilers that write loops of
+their own need that as reductions and pointwise operators. The decomposition is an entry like any other, made
+from the operator's: the same schema, a composite of the given text, the same tests, so that it is compared
+with the operator's reference. Programs reach it by `ops.aten` only.
 """
 
 from __future__ import annotations

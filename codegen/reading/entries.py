@@ -102,7 +102,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
 
 
 def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
-    """Read one entry, the copy, functional form and decomposition it asks for, and the overloads over lists."""
+    """Read one entry, the entries that are made from it, and its overloads over lists."""
     draft = read_entry(node, collector)
     yield draft
     if draft is not None and not draft.broken and "copy" in draft.variants:

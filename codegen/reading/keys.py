@@ -93,7 +93,7 @@ ENTRY: dict[str, Key] = {
     "view": Key("A handwritten view rule: rule(args)."),
     "kernels": Key("Handwritten kernels by backend: {CPU: name_cpu}.", "map"),
     "decomposition": Key(
-        "What a kernel computes, as a tensor expression of reductions and pointwise operators, for compilers.",
+        "What a kernel computes, for compilers: a tensor expression of reductions and pointwise operators.",
         kinds=("kernels", "reduce"),
     ),
     "shape": Key("The shape rule, rule(args); or dynamic.", kinds=("kernels",)),

@@ -13,8 +13,7 @@ from flambeau.compiler.ir.loops import Loop, Value, parsed
 
 NAME = "@name@"  # in the text of a loop that is C++ already (row_text.py)
 
-# The types in memory; a loop with another dtype has no kernel. Loops over complex numbers stay scalar in a
-# compiler's hands, so kernels of them gain nothing.
+# The types in memory; a loop with another dtype has no kernel.
 _MEMORY = {
     "bool": "c10::StoredBool",
     "uint8": "uint8_t",
@@ -29,6 +28,12 @@ _MEMORY = {
     "bfloat16": "c10::BFloat16",
     "float32": "float",
     "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "float8_e4m3fn": "c10::Float8E4M3FN",
+    "float8_e5m2": "c10::Float8E5M2",
+    "float8_e4m3fnuz": "c10::Float8E4M3FNUZ",
+    "float8_e5m2fnuz": "c10::Float8E5M2FNUZ",
 }
 
 
@@ -165,14 +170,17 @@ def _half(loop: Loop, place: int, value: Value, half: str, shared: set[int]) -> 
 
 
 def value_type(dtype: str) -> str:
+    """Return the C++ type of a value."""
     return f"value_t<{_MEMORY[dtype]}>"
 
 
 def cell(value: Value) -> str:
+    """Return the C++ type with the formula of a "run"."""
     return f"{value.cell}_cell<{value_type(value.compute)}>"
 
 
 def params(place: int, value: Value) -> list[str]:
+    """Return the definitions of the parameters of a "run"."""
     type_ = value_type(value.compute)
     return [
         f"const {type_} p{place}_{k} = param<{type_}>(slots, {value.slot + k});" for k in range(value.params)
@@ -180,6 +188,7 @@ def params(place: int, value: Value) -> list[str]:
 
 
 def arguments(place: int, value: Value) -> str:
+    """Return the arguments of a formula."""
     params = [f"p{place}_{k}" for k in range(value.params)]
     return ", ".join([*(f"v{o}" for o in value.operands), *params])
 
@@ -192,6 +201,7 @@ def _address(loop: Loop, array: int) -> str:
 
 
 def spelled(loop: Loop, place: int, value: Value) -> str:
+    """Return the C++ expression of a value."""
     memory = _MEMORY[value.dtype]
     if value.kind == "number":
         return f"static_cast<{value_type(value.dtype)}>(param<{memory}>(slots, {value.operands[0]}))"
@@ -206,5 +216,6 @@ def spelled(loop: Loop, place: int, value: Value) -> str:
 
 
 def store(loop: Loop, array: int, place: int) -> str:
+    """Return the statement that writes a value to an array."""
     memory = _MEMORY[loop.arrays[array].dtype]
     return f"*reinterpret_cast<{memory}*>({_address(loop, array)}) = stored<{memory}>(v{place});"

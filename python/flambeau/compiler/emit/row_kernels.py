@@ -1,4 +1,4 @@
-"""Groups of operators along rows that one generated kernel computes, while it is quicker than the operators."""
+"""Groups of operators along rows that one generated kernel computes, where it is quicker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau.compiler.emit import background
-from flambeau.compiler.emit.program import Writer, program
+from flambeau.compiler.emit.program import program
 from flambeau.compiler.emit.row_lowering import lowered
 from flambeau.compiler.emit.row_text import SCRATCH_BYTES, RowText
 from flambeau.compiler.emit.rows import slice_rows, sliced_groups
@@ -174,7 +174,7 @@ def row_kernels(graph: Graph) -> list[RowKernel]:
 def _merged(
     sizes: tuple[int, ...], strides: list[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sizes of rows, innermost first, and all strides, with neighbouring dimensions merged where they can be."""
+    """Return the sizes of rows, innermost first, and all strides; neighbouring dimensions become one."""
     lengths, steps = list[int](), [[own[0]] for own in strides]
     for d, size in enumerate(reversed(sizes)):
         own = [array[d + 1] for array in strides]

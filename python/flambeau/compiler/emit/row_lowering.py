@@ -79,7 +79,7 @@ class _Maker:
             raise Unfit(node)
 
     def _view(self, node: Node) -> None:
-        """Give a view the value of what it views; elements of an input's view are loaded where they are read."""
+        """Give a view the value of what it views; views of inputs are loaded where they are read."""
         source = node.all_input_nodes[0]
         for known in (self._values, self._sums):
             if source in known:
@@ -173,7 +173,9 @@ class _Maker:
 
     def _indexed(self, node: Node) -> int:
         """Return the value of a gather of one element from each row, or of its gradient."""
-        kind, given, index = indexing_of(node)
+        found = indexing_of(node)
+        assert found is not None
+        kind, given, index = found
         rows = (*self.domain.sizes, 1)
         if sizes_of(index) != rows or self.domain.form(sizes_of(node)) != (
             "row" if kind == "pick" else "element"

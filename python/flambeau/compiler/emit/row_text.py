@@ -1,7 +1,7 @@
 """C++ of a loop over rows: sweeps along a row, one for each reduction and one for what is stored.
 
-Each sweep computes its values anew from memory, except values that were written to the thread's scratch memory
-in an earlier sweep because they take several operations.
+Each sweep computes its values anew from memory, except those that take several operations: an earlier sweep
+writes them to the thread's scratch memory.
 """
 
 from __future__ import annotations

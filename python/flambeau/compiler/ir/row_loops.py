@@ -32,9 +32,9 @@ class Domain:
 class RowValue(Value):
     """A value of a loop over rows.
 
-    `kind` may also be "fold": the reduction `cell` of `operands` along the row, computed in `compute`; "pick":
-    the element of the first operand with the second one's number; "place": the first operand at the second
-    one's number, 0 elsewhere.
+    `kind` may also be "fold": the reduction `cell` of `operands` along the row, computed in `compute`;
+    "pick": the element of the first operand with the second one's number; "place": the first operand at the
+    second one's number, 0 elsewhere.
 
     Args:
         is_row: whether it is one value for each row.
@@ -51,7 +51,7 @@ class RowArray(Array):
 
     Args:
         node: that gives or is the tensor; of a constant its key.
-        strides: in bytes, to the next column, then along the leading dimensions from the last to the first.
+        strides: in bytes, to the next column, then along the leading dimensions, the last one first.
     """
 
     node: Node | tuple[str, str]

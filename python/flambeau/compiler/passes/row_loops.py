@@ -1,6 +1,6 @@
-"""Groups of operators that one loop over rows computes: reductions along the last dimension, with what feeds and reads them.
+"""Groups of operators that one loop over rows computes: reductions of rows, with what feeds and reads them.
 
-What an operator with a kernel of its own computes is its decomposition in the specification (`decomposition:`).
+What an operator with a kernel of its own computes follows from the specification (`decomposition:`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from flambeau.fx.node import Node, map_arg
 LEAST_ELEMENTS = 4096
 _LEAST_COLUMNS = 16
 _MOST_NODES = 64
-_TRIES = 8
 
 
 def fold_of(node: Node) -> tuple[str, bool, list[str], list[str], list[int], bool] | None:
@@ -70,7 +69,7 @@ def is_sum_over_rows(node: Node) -> bool:
 
 
 def indexing_of(node: Node) -> tuple[str, Node, Node] | None:
-    """Return how a node takes one element of each row, or places one: "pick" or "place", the tensor, and the index.
+    """Return how a node takes or places one element of each row: "pick" or "place", the tensor, the index.
 
     Indexing has no formula in the specification, so these two operators are named here.
     """
@@ -94,7 +93,7 @@ def is_cast(node: Node) -> bool:
     return not node.kwargs.get("pin_memory") and str(node.kwargs.get("device") or "cpu") in ("cpu", "meta")
 
 
-def decomposition(node: Node) -> tuple[Graph, list[Node]] | None:
+def decomposition(node: Node) -> tuple[Graph, list[Node | None]] | None:
     """Return what a node's operator consists of, as the specification says.
 
     Returns: the graph of its parts, whose placeholders are the node's arguments in the order of
@@ -102,11 +101,11 @@ def decomposition(node: Node) -> tuple[Graph, list[Node]] | None:
     """
     if "decomposition" not in node.meta:
         node.meta["decomposition"] = _decomposition(node)
-    found: tuple[Graph, list[Node]] | None = node.meta["decomposition"]
+    found: tuple[Graph, list[Node | None]] | None = node.meta["decomposition"]
     return found
 
 
-def _decomposition(node: Node) -> tuple[Graph, list[Node]] | None:
+def _decomposition(node: Node) -> tuple[Graph, list[Node | None]] | None:
     overload = overload_of(node)
     if overload is None or not overload._entry:
         return None
