@@ -7,6 +7,7 @@ networks in networks.py.
 """
 
 from compiled import COMPILED
+from compiled_programs import PROGRAMS
 from families import FAMILIES, Case
 from layers import LAYERS
 from movement import MOVEMENT
@@ -244,6 +245,7 @@ CASES = [
     *FAMILIES,
     *LAYERS,
     *COMPILED,
+    *PROGRAMS,
     *MOVEMENT,
     Case("training", "digits network, batch 32", TRAIN, "step()"),
     Case("training", "MLP, batch 64", MLP, "step()"),
