@@ -78,14 +78,15 @@ def other_length():
         compiled(tokens(112))
     return clock() - start
 """
-# A process of its own measures what needs one: a first call that finds what an earlier process kept, and memory.
+# A process of its own measures what needs one: memory, and a first call that finds an earlier one's files.
 OWN = f"""
 import os, subprocess, sys, tempfile
 cache = tempfile.TemporaryDirectory()
 kept = {{"FLAMBEAU_CACHE_DIR": cache.name + "/f", "TORCHINDUCTOR_CACHE_DIR": cache.name + "/t"}}
 def alone(text):
     code = f"import {{torch.__name__}} as torch, time, resource; clock = time.perf_counter\\n" + text
-    done = subprocess.run([sys.executable, "-c", code], env={{**os.environ, **kept}}, capture_output=True, text=True)
+    every = {{**os.environ, **kept}}
+    done = subprocess.run([sys.executable, "-c", code], env=every, capture_output=True, text=True)
     return float(done.stdout.split()[-1])
 PROGRAM = {BEGIN + GPT!r}
 """
