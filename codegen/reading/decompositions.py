@@ -2,8 +2,8 @@
 
 A kernel computes an operator in one pass, and nothing says what it computes. Compilers that write loops of
 their own need that as reductions and pointwise operators. The decomposition is an entry like any other, made
-from the operator's: the same schema, a composite of the given text, the same tests, so that it is compared
-with the operator's reference. Programs reach it by `ops.aten` only.
+from the operator's: the same schema and a composite of the given text. Tests compare it with the operator on
+all samples. Programs reach it by `ops.aten` only.
 """
 
 from __future__ import annotations
