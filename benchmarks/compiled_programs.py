@@ -173,7 +173,8 @@ TRAINING = {
     ),
     "GPT 2 x 128, 4 x 128": (f"{GPT}\nf = stepping(Gpt(), loss, tokens(128))", "f()"),
     "LSTM 32 x 16 x 128": (
-        "m = nn.LSTM(128, 128)\nf = stepping(m, lambda y: y[0].square().mean(), torch.randn(32, 16, 128))",
+        "m, x = nn.LSTM(128, 128), torch.randn(32, 16, 128)\n"
+        "f = stepping(m, lambda y: y[0].square().mean(), x)",
         "f()",
     ),
     "AdamW, 8 x 512²": (
