@@ -167,7 +167,8 @@ TRAINING = {
         "        self.c, self.d = nn.BatchNorm2d(32), nn.BatchNorm2d(32)\n"
         "    def forward(self, x):\n"
         "        return (x + self.d(self.b(self.c(self.a(x)).relu()))).relu()\n"
-        "m = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), Cell(), Cell(), nn.Flatten(), nn.Linear(32768, 10))\n"
+        "head = nn.Linear(32768, 10)\n"
+        "m = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), Cell(), Cell(), nn.Flatten(), head)\n"
         "f = stepping(m, lambda y: y.square().mean(), torch.randn(8, 3, 32, 32))",
         "f()",
     ),

@@ -63,8 +63,8 @@ class FusedGroup {
   // FusedPart); without those that have none.
   std::vector<std::string> texts(ArrayRef<const Tensor*> inputs) const;
   struct Part {
-    std::string text;  // as above, also of a single step
-    std::vector<int32_t> inputs;  // by array: the input that it is; -1: a result or a constant
+    std::string text;               // as above, also of a single step
+    std::vector<int32_t> inputs;    // by array: the input that it is; -1: a result or a constant
     std::vector<Tensor> constants;  // by array, undefined for others
   };
   // All parts for inputs of this geometry, and the 16 bytes of each number and parameter.

@@ -10,7 +10,7 @@ namespace flambeau {
 
 struct LoopCell {
   const char* name;
-  bool is_heavy;  // bound by arithmetic, not by memory
+  bool is_heavy;                         // bound by arithmetic, not by memory
   const PointwiseLoop* loops[kNumIsas];  // those of its descriptor
 };
 

@@ -30,8 +30,8 @@ using value_t = typename ValueOf<M>::type;
   const uint32_t magnitude = half & 0x7fffu;
   // As a float, this is 2^-112 times the number: also subnormal numbers become normal.
   const float scaled = __builtin_bit_cast(float, magnitude << 13) * 0x1p112f;
-  const uint32_t bits = magnitude >= 0x7c00u ? 0x7f800000u | (magnitude << 13)
-                                             : __builtin_bit_cast(uint32_t, scaled);
+  const uint32_t bits =
+      magnitude >= 0x7c00u ? 0x7f800000u | (magnitude << 13) : __builtin_bit_cast(uint32_t, scaled);
   return __builtin_bit_cast(float, bits | (half & 0x8000u) << 16);
 }
 [[gnu::always_inline]] inline float rounded_to_half(float x) {
@@ -72,7 +72,8 @@ template <typename M>
 }
 template <typename M>
 [[gnu::always_inline]] inline value_t<M> load(const char* at) {
-  if constexpr (__is_same(M, c10::Half)) return float_of_half(*reinterpret_cast<const uint16_t*>(at));
+  if constexpr (__is_same(M, c10::Half))
+    return float_of_half(*reinterpret_cast<const uint16_t*>(at));
   return static_cast<value_t<M>>(*reinterpret_cast<const M*>(at));
 }
 
@@ -108,8 +109,7 @@ template <typename F, int64_t kWidth>
     return lanes[0];
   } else {
 #pragma omp simd
-    for (int64_t l = 0; l < kWidth / 2; ++l)
-      lanes[l] = F::combine(lanes[l], lanes[l + kWidth / 2]);
+    for (int64_t l = 0; l < kWidth / 2; ++l) lanes[l] = F::combine(lanes[l], lanes[l + kWidth / 2]);
     return fold_lanes<F, kWidth / 2>(lanes);
   }
 }

@@ -56,9 +56,8 @@ uint32_t run_row_loop(const RowLoop& loop, char* const* data, const void* slots,
   std::atomic<uint32_t> errors{0};
   parallel_for(0, parts, kSerialCost, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
-      const uint32_t found =
-          run_rows(loop, rows * p / parts, rows * (p + 1) / parts, data, slots,
-                   own.data() + static_cast<size_t>(p) * width);
+      const uint32_t found = run_rows(loop, rows * p / parts, rows * (p + 1) / parts, data, slots,
+                                      own.data() + static_cast<size_t>(p) * width);
       errors.fetch_or(found, std::memory_order_relaxed);
     }
   });

@@ -128,8 +128,8 @@ PyObject* texts_of_group(PyObject* self, PyObject* const* values, Py_ssize_t cou
   });
 }
 
-// parts(*inputs): [(text, arrays), ...], where an array is the place of an input, a constant tensor,
-// or None, and the bytes of numbers.
+// parts(*inputs): [(text, arrays), ...], where an array is the place of an input, a constant
+// tensor, or None, and the bytes of numbers.
 PyObject* parts_of_group(PyObject* self, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
     SmallVector<const Tensor*, 16> inputs;
@@ -141,10 +141,9 @@ PyObject* parts_of_group(PyObject* self, PyObject* const* values, Py_ssize_t cou
     for (const FusedGroup::Part& part : parts) {
       const Ref arrays = Ref::checked(PyList_New(0));
       for (size_t a = 0; a < part.inputs.size(); ++a) {
-        const Ref array =
-            Ref::checked(part.constants[a].defined() ? wrap(part.constants[a])
-                         : part.inputs[a] < 0        ? wrap_none()
-                                                     : PyLong_FromLong(part.inputs[a]));
+        const Ref array = Ref::checked(part.constants[a].defined() ? wrap(part.constants[a])
+                                       : part.inputs[a] < 0 ? wrap_none()
+                                                            : PyLong_FromLong(part.inputs[a]));
         checked(PyList_Append(arrays.get(), array.get()));
       }
       const Ref item = Ref::checked(Py_BuildValue("(sO)", part.text.c_str(), arrays.get()));

@@ -43,8 +43,19 @@ void take_numbers(PyObject* tuple, Numbers& to) {
   }
 }
 
+SmallVector<char*, 32> addresses_of(PyObject* tensors) {
+  SmallVector<char*, 32> data;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+    PyObject* const item = PyTuple_GET_ITEM(tensors, i);
+    check_type(is_tensor(item), "_run_row_kernel: expected tensors, got ", Py_TYPE(item)->tp_name);
+    data.push_back(static_cast<char*>(tensor_of(item).data()));
+  }
+  return data;
+}
+
 // _run_row_kernel(address, columns, sizes, strides, scratch, cost, slots, tensors, sums): see
-// RowLoop; `tensors` are the arrays, `sums` a contiguous float64 tensor or None. Returns error bits.
+// RowLoop; `tensors` are the arrays, `sums` a contiguous float64 tensor or None. Returns error
+// bits.
 PyObject* run_row_kernel(PyObject*, PyObject* given) {
   return guarded([&]() -> PyObject* {
     unsigned long long address;
@@ -56,17 +67,16 @@ PyObject* run_row_kernel(PyObject*, PyObject* given) {
                           &tensors, &sums))
       return nullptr;
     const std::unique_ptr<Py_buffer, void (*)(Py_buffer*)> held(&slots, PyBuffer_Release);
-    RowLoop loop{reinterpret_cast<RowKernel>(static_cast<uintptr_t>(address)), columns, {}, {},
-                 scratch, 0, cost};
+    RowLoop loop{reinterpret_cast<RowKernel>(static_cast<uintptr_t>(address)),
+                 columns,
+                 {},
+                 {},
+                 scratch,
+                 0,
+                 cost};
     take_numbers(sizes, loop.sizes);
     take_numbers(strides, loop.strides);
-    SmallVector<char*, 32> data;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
-      PyObject* const item = PyTuple_GET_ITEM(tensors, i);
-      check_type(is_tensor(item), "_run_row_kernel: expected tensors, got ",
-                 Py_TYPE(item)->tp_name);
-      data.push_back(static_cast<char*>(tensor_of(item).data()));
-    }
+    const auto data = addresses_of(tensors);
     check(loop.strides.size() == data.size() * (loop.sizes.size() + 1),
           "_run_row_kernel: expected strides of ", data.size(), " arrays, got ",
           loop.strides.size());

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau
-from flambeau.compiler.aot.examples import on_meta
 from flambeau.compiler.ir.dependences import Dependences, overload_of
 from flambeau.compiler.ir.row_loops import Domain, Unfit, argument, sizes_of
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
@@ -123,7 +122,7 @@ def _decomposition(node: Node) -> tuple[Graph, list[Node | None]] | None:
         tracer.assign(given[n], tracer.graph.placeholder(n.name))
     args, kwargs = map_arg(node.args, given.__getitem__), map_arg(node.kwargs, given.__getitem__)
     target = getattr(flambeau.ops.aten, name).default
-    with flambeau.no_grad(), RecordingMode(tracer, adapt=on_meta):
+    with flambeau.no_grad(), RecordingMode(tracer):
         made = target(*args, **kwargs)
     results = [made] if isinstance(made, flambeau.Tensor) else list(made)
     parts = [None if r is None else tracer.node_of(r) for r in results]
