@@ -53,6 +53,17 @@ SmallVector<char*, 32> addresses_of(PyObject* tensors) {
   return data;
 }
 
+// The elements of a tensor of sums, and their number.
+double* sums_of(PyObject* sums, int64_t& count) {
+  check_type(is_tensor(sums), "_run_row_kernel: expected a tensor of sums, got ",
+             Py_TYPE(sums)->tp_name);
+  const Tensor& t = tensor_of(sums);
+  check(t.dtype() == ScalarType::Float64 && t.is_contiguous(),
+        "_run_row_kernel: expected contiguous float64 sums, got ", t.dtype());
+  count = t.numel();
+  return static_cast<double*>(t.data());
+}
+
 // _run_row_kernel(address, columns, sizes, strides, scratch, cost, slots, tensors, sums): see
 // RowLoop; `tensors` are the arrays, `sums` a contiguous float64 tensor or None. Returns error
 // bits.
@@ -80,16 +91,7 @@ PyObject* run_row_kernel(PyObject*, PyObject* given) {
     check(loop.strides.size() == data.size() * (loop.sizes.size() + 1),
           "_run_row_kernel: expected strides of ", data.size(), " arrays, got ",
           loop.strides.size());
-    double* total = nullptr;
-    if (sums != Py_None) {
-      check_type(is_tensor(sums), "_run_row_kernel: expected a tensor of sums, got ",
-                 Py_TYPE(sums)->tp_name);
-      const Tensor& t = tensor_of(sums);
-      check(t.dtype() == ScalarType::Float64 && t.is_contiguous(),
-            "_run_row_kernel: expected contiguous float64 sums, got ", t.dtype());
-      loop.sums = t.numel();
-      total = static_cast<double*>(t.data());
-    }
+    double* const total = sums == Py_None ? nullptr : sums_of(sums, loop.sums);
     uint32_t errors = 0;
     {
       const WithoutGil released(true);
