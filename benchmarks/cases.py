@@ -7,6 +7,7 @@ networks in networks.py, jobs of several processes in distributed.py.
 """
 
 from compiled import COMPILED
+from compiled_programs import PROGRAMS
 from distributed import DISTRIBUTED
 from families import FAMILIES, Case
 from layers import LAYERS
@@ -245,6 +246,7 @@ CASES = [
     *FAMILIES,
     *LAYERS,
     *COMPILED,
+    *PROGRAMS,
     *MOVEMENT,
     *DISTRIBUTED,
     Case("training", "digits network, batch 32", TRAIN, "step()"),

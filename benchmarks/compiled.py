@@ -37,7 +37,8 @@ wide(rows)
 NORM = f"""{FIRST}
 rows, w, b = torch.randn(2048, 512), torch.randn(512), torch.randn(512)
 norm = torch.compile(lambda x: F.gelu(F.layer_norm(x, (512,), w, b)))
-norm(rows)
+for _ in range(60):
+    norm(rows)
 """
 STEP = f"""{FIRST}
 def gated(x, a, b):

@@ -15,6 +15,7 @@ own_call = emitted.Sliced.__call__
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
     """Slices of some hundred bytes, always used, so that small tensors have many."""
+    monkeypatch.setenv("FLAMBEAU_TIER", "0")  # kernels of rows would replace slices
     monkeypatch.setattr(grouped, "_CACHE_BYTES", 1024)
     monkeypatch.setattr(grouped, "_LARGE_BYTES", 1024)
     monkeypatch.setattr(grouped, "_SLICE_BYTES", 512)

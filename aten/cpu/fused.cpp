@@ -188,6 +188,24 @@ std::vector<std::string> FusedGroup::texts(ArrayRef<const Tensor*> inputs) const
   return found;
 }
 
+std::pair<std::vector<FusedGroup::Part>, std::string> FusedGroup::parts(
+    ArrayRef<const Tensor*> inputs) const {
+  check_inputs(inputs);
+  const std::shared_ptr<const FusedPlan> plan = plan_for(inputs);
+  std::vector<Part> found;
+  for (const FusedPart& part : plan->parts()) {
+    Part& made = found.emplace_back();
+    made.text = part.text;
+    for (const FusedArray& array : part.arrays) {
+      const bool is_constant = array.source == FusedArray::Source::Constant;
+      made.inputs.push_back(array.source == FusedArray::Source::Input ? array.index : -1);
+      made.constants.push_back(is_constant ? plan->constant(static_cast<size_t>(array.index))
+                                           : Tensor());
+    }
+  }
+  return {std::move(found), plan->slot_bytes()};
+}
+
 void FusedGroup::install(const std::string& text, Kernel kernel) const {
   const std::lock_guard lock(mutex_);
   kernels_[text] = kernel;

@@ -62,6 +62,13 @@ class FusedGroup {
   // The text of each part for inputs of this geometry, from which a kernel can be generated (see
   // FusedPart); without those that have none.
   std::vector<std::string> texts(ArrayRef<const Tensor*> inputs) const;
+  struct Part {
+    std::string text;               // as above, also of a single step
+    std::vector<int32_t> inputs;    // by array: the input that it is; -1: a result or a constant
+    std::vector<Tensor> constants;  // by array, undefined for others
+  };
+  // All parts for inputs of this geometry, and the 16 bytes of each number and parameter.
+  std::pair<std::vector<Part>, std::string> parts(ArrayRef<const Tensor*> inputs) const;
   // From now on `kernel` is used for parts with this text; it must live as long as the process.
   void install(const std::string& text, Kernel kernel) const;
   Kernel kernel_for(const std::string& text) const;

@@ -6,6 +6,7 @@ namespace flambeau {
 namespace {
 
 std::span<const LoopCell> registered_cells;
+std::span<const FoldCell> registered_folds;
 
 using Names = std::unordered_map<const PointwiseLoop*, const char*>;
 
@@ -18,6 +19,22 @@ Names names_by_loops() {
 }  // namespace
 
 void register_loop_cells(std::span<const LoopCell> cells) { registered_cells = cells; }
+
+bool is_heavy_cell(std::string_view name) {
+  for (const LoopCell& cell : registered_cells) {
+    if (name == cell.name) return cell.is_heavy;
+  }
+  return false;
+}
+
+void register_fold_cells(std::span<const FoldCell> cells) { registered_folds = cells; }
+
+const FoldCell* fold_cell_of(std::string_view entry) {
+  for (const FoldCell& cell : registered_folds) {
+    if (entry == cell.entry) return &cell;
+  }
+  return nullptr;
+}
 
 const char* cell_of(const PointwiseOp& op) {
   static const Names names = names_by_loops();

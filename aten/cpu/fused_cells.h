@@ -2,6 +2,7 @@
 // The names of the formulas of pointwise loops in torchgen_out/cells/loop_cells.h, which generated
 // kernels call. Operators of extensions have none.
 #include <span>
+#include <string_view>
 
 #include "aten/core/pointwise_op.h"
 
@@ -9,11 +10,27 @@ namespace flambeau {
 
 struct LoopCell {
   const char* name;
+  bool is_heavy;                         // bound by arithmetic, not by memory
   const PointwiseLoop* loops[kNumIsas];  // those of its descriptor
+};
+
+// A reduction without tensors of its own; lists of names are divided by spaces.
+struct FoldCell {
+  const char* entry;  // "sum.dim_IntList"
+  const char* name;   // of its functions
+  bool widens;        // bool and integers become int64
+  const char* operands;
+  const char* params;
+  const char* dim;      // the argument that names the dimensions
+  const char* keepdim;  // the argument that keeps them; may be empty
 };
 
 // `cells` must live as long as the process; called once, while the library is loaded.
 void register_loop_cells(std::span<const LoopCell> cells);
+bool is_heavy_cell(std::string_view name);
+void register_fold_cells(std::span<const FoldCell> cells);
+// The reduction of an operator "sum.dim_IntList"; nullptr if there is none.
+const FoldCell* fold_cell_of(std::string_view entry);
 // The name of the formula of an operator's loops; nullptr if there is none.
 const char* cell_of(const PointwiseOp& op);
 

@@ -87,6 +87,10 @@ class FusedPlan {
 
   bool fits(ArrayRef<const Tensor*> inputs) const;
   const std::vector<FusedPart>& parts() const { return parts_; }
+  const Tensor& constant(size_t index) const { return constants_[index]; }
+  std::string slot_bytes() const {
+    return {reinterpret_cast<const char*>(slots_.data()), slots_.size() * sizeof(FusedSlot)};
+  }
   const PointwiseDTypes& types(size_t step) const { return types_[step]; }
   const Tensor& result(size_t step) const { return results_[step]; }
   // `given`: for each output the tensor to write to, or null; empty: all outputs are new.

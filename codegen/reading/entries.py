@@ -11,6 +11,7 @@ from codegen.language.schema import SchemaError, parse
 from codegen.model import Doc, Form, Kind, Position, Schema
 from codegen.reading import keys
 from codegen.reading.copies import can_copy, copy_of
+from codegen.reading.decompositions import decomposition_of
 from codegen.reading.documentation import read_doc
 from codegen.reading.fields import Fields, check_keys, is_identifier, repair_keys
 from codegen.reading.foreach import foreach_of
@@ -101,7 +102,7 @@ def read_entry(node: Node, collector: Collector) -> Draft | None:
 
 
 def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
-    """Read one entry, the copy and the functional form that it asks for, and the overloads over lists."""
+    """Read one entry, the entries that are made from it, and its overloads over lists."""
     draft = read_entry(node, collector)
     yield draft
     if draft is not None and not draft.broken and "copy" in draft.variants:
@@ -109,6 +110,8 @@ def read_entries(node: Node, collector: Collector) -> Iterator[Draft | None]:
     name = draft.fields.scalar("functional") if draft is not None and not draft.broken else None
     if draft is not None and name is not None:
         yield read_entry(functional_of(draft.fields.node, draft.func, draft.schema, name), collector)
+    if draft is not None and not draft.broken and draft.fields.node.get("decomposition"):
+        yield read_entry(decomposition_of(draft.fields.node, draft.func, draft.schema), collector)
     if draft is not None and not draft.broken:
         rows = foreach_of(draft.fields.node.get("foreach"), draft.schema, draft.variants, draft.scalars)
         yield from (read_entry(row, collector) for row in rows)

@@ -92,6 +92,10 @@ ENTRY: dict[str, Key] = {
     "composite": Key("A tensor expression over the arguments."),
     "view": Key("A handwritten view rule: rule(args)."),
     "kernels": Key("Handwritten kernels by backend: {CPU: name_cpu}.", "map"),
+    "decomposition": Key(
+        "What a kernel computes, for compilers: a tensor expression of reductions and pointwise operators.",
+        kinds=("kernels", "reduce"),
+    ),
     "shape": Key("The shape rule, rule(args); or dynamic.", kinds=("kernels",)),
     "reason": Key("Why the shape is dynamic.", kinds=("kernels",)),
     "sparse": Key(

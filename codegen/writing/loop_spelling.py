@@ -62,6 +62,11 @@ class LoopDecl:
         return self.inputs + self.constants
 
     @property
+    def weight(self) -> str:
+        """Whether arithmetic, not memory, bounds the loop."""
+        return "true" if self.attribute else "false"
+
+    @property
     def checking(self) -> tuple[str, ...]:
         """The body of the function that checks divisors."""
         if not self.checks:
@@ -85,6 +90,29 @@ class ReduceDecl:
     finish_lines: tuple[str, ...]
     finished: str
     table: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldDecl:
+    """All that the templates print about a reduction as functions of one element."""
+
+    entry: str
+    name: str
+    acc: str
+    out: str
+    identity: str
+    combine: str
+    parameters: str  # of the map
+    map_lines: tuple[str, ...]
+    mapped: str
+    constants: str  # parameters of the last step
+    finish_lines: tuple[str, ...]
+    finished: str
+    widens: str
+    operands: str
+    params: str
+    dim: str
+    keepdim: str
 
 
 # What the templates of loops and device functions call their own: an argument of that name would hide it.
@@ -319,6 +347,41 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
         finish_lines=(*_reads(lets, kept_place), *constants, *finisher.lines),
         finished=finished,
         table=table,
+    )
+
+
+def fold_of(op: Operator, rows: dict[str, Primitive]) -> FoldDecl | None:
+    """Spell a reduction for functions of one element; None for those that read more than their operands."""
+    body = op.body
+    assert isinstance(body, Reduce)
+    if body.let or body.dim is None or op.dtype.name == "real":
+        return None
+    scope = {name: _variable(name) for name in (*body.operands, *body.params)}
+    mapper = ScalarSpelling(rows, scope, False)
+    mapped = mapper.write(body.map)
+    finisher = ScalarSpelling(rows, {**scope, "acc": "acc", "count": "count"}, False)
+    finished = finisher.write(body.finish)
+    constants = [f"[[maybe_unused]] T {_variable(name)}" for name in body.params]
+    operands = [f"[[maybe_unused]] T {_variable(name)}" for name in body.operands]
+    is_bool = body.combine in ("any", "all")
+    return FoldDecl(
+        entry=op.name,
+        name=loop_name(op, ""),
+        acc="bool" if is_bool else "T",
+        out=_OUT.get(op.dtype.name, "T"),
+        identity=_IDENTITY[body.combine],
+        combine=_COMBINE[body.combine],
+        parameters=", ".join([*operands, *constants]),
+        map_lines=tuple(mapper.lines),
+        mapped=mapped,
+        constants="".join(f", {text}" for text in constants),
+        finish_lines=tuple(finisher.lines),
+        finished=finished,
+        widens="true" if widens(op) else "false",
+        operands=" ".join(body.operands),
+        params=" ".join(body.params),
+        dim=body.dim,
+        keepdim=body.keepdim or "",
     )
 
 

@@ -128,6 +128,33 @@ PyObject* texts_of_group(PyObject* self, PyObject* const* values, Py_ssize_t cou
   });
 }
 
+// parts(*inputs): [(text, arrays), ...], where an array is the place of an input, a constant
+// tensor, or None, and the bytes of numbers.
+PyObject* parts_of_group(PyObject* self, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    SmallVector<const Tensor*, 16> inputs;
+    for (Py_ssize_t i = 0; i < count; ++i)
+      inputs.push_back(&checked_tensor("_FusedGroup.parts", values[i]));
+    const auto [parts, slots] =
+        group_of(self).group->parts(ArrayRef<const Tensor*>(inputs.data(), inputs.size()));
+    const Ref list = Ref::checked(PyList_New(0));
+    for (const FusedGroup::Part& part : parts) {
+      const Ref arrays = Ref::checked(PyList_New(0));
+      for (size_t a = 0; a < part.inputs.size(); ++a) {
+        const Ref array = Ref::checked(part.constants[a].defined() ? wrap(part.constants[a])
+                                       : part.inputs[a] < 0 ? wrap_none()
+                                                            : PyLong_FromLong(part.inputs[a]));
+        checked(PyList_Append(arrays.get(), array.get()));
+      }
+      const Ref item = Ref::checked(Py_BuildValue("(sO)", part.text.c_str(), arrays.get()));
+      checked(PyList_Append(list.get(), item.get()));
+    }
+    const Ref bytes = Ref::checked(
+        PyBytes_FromStringAndSize(slots.data(), static_cast<Py_ssize_t>(slots.size())));
+    return Py_BuildValue("(OO)", list.get(), bytes.get());
+  });
+}
+
 PyObject* choices_of_group(PyObject* self, PyObject*) {
   return guarded([&] { return list_of(group_of(self).group->choices()).release(); });
 }
@@ -162,6 +189,7 @@ Ref make_group(std::shared_ptr<const FusedGroup> group) {
 PyMethodDef group_methods[] = {{"describe", describe, METH_NOARGS, nullptr},
                                {"into", as_cfunction(call_group_into), METH_FASTCALL, nullptr},
                                {"texts", as_cfunction(texts_of_group), METH_FASTCALL, nullptr},
+                               {"parts", as_cfunction(parts_of_group), METH_FASTCALL, nullptr},
                                {"choices", choices_of_group, METH_NOARGS, nullptr},
                                {"install", install_kernel, METH_VARARGS, nullptr},
                                {nullptr, nullptr, 0, nullptr}};

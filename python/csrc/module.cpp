@@ -15,6 +15,7 @@
 #include "python/csrc/profiling.h"
 #include "python/csrc/pybind_module.h"
 #include "python/csrc/python_kernels.h"
+#include "python/csrc/row_kernels.h"
 #include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/value_types.h"
@@ -74,6 +75,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_private_device(module.get());
     add_gradient_lists(module.get());
     add_fused(module.get());
+    add_row_kernels(module.get());
     add_namespaces(module.get());
     add_autograd(module.get());
     add_checksum(module.get());

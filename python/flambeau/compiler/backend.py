@@ -18,6 +18,7 @@ from flambeau.compiler.aot.partition import divide
 from flambeau.compiler.aot.state import ending_in
 from flambeau.compiler.emit.background import tier_of
 from flambeau.compiler.emit.program import Part, Writer, program
+from flambeau.compiler.emit.row_kernels import RowKernel, row_kernels, use_row_kernels
 from flambeau.compiler.emit.rows import Sliced, could_slice, slice_rows, sliced_groups
 from flambeau.compiler.ir import GAIN
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
@@ -57,8 +58,11 @@ def _fused(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         counters["fusion"][f"{type(error).__name__} while the graph was recorded"] += 1
         return run
     made, writers, repeated = _programs(joint, inputs)
+    kernels = [kernel for writer in writers for kernel in row_kernels(writer.graph)]
     sliced = [group for writer in writers for group in sliced_groups(writer.graph)]
-    rows, groups = len(sliced), len(sliced) + sum(len(writer.groups) for writer in writers)
+    sliced += [group for kernel in kernels for group in kernel.slices]
+    rows = len(sliced) + len(kernels)
+    groups = rows + sum(len(writer.groups) for writer in writers)
     graph.meta[GAIN] = repeated + rows > 0 or any(w.could_fuse or could_slice(w.graph) for w in writers)
     if repeated:
         counters["fusion"]["operators computed again"] += repeated
@@ -66,14 +70,16 @@ def _fused(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         counters["fusion"]["nothing to fuse"] += 1
         return run
     counters["fusion"]["groups"] += groups
-    if rows:
-        counters["fusion"]["groups of rows"] += rows
+    if sliced:
+        counters["fusion"]["groups of rows"] += len(sliced)
+    if kernels:
+        counters["fusion"]["groups of row kernels"] += len(kernels)
     made = made if joint.end is None else ending_in(made, joint.end)
-    return made if groups > rows or repeated else _while_useful(made, run, sliced)
+    return made if groups > rows or repeated else _while_useful(made, run, [*sliced, *kernels])
 
 
 def _while_useful(
-    made: Callable[..., Any], run: Callable[..., Any], sliced: list[Sliced]
+    made: Callable[..., Any], run: Callable[..., Any], sliced: list[Sliced | RowKernel]
 ) -> Callable[..., Any]:
     """Return a function that runs a graph as it was captured once its row groups gain nothing."""
 
@@ -92,6 +98,7 @@ def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list
         joint.graph.output(joint.outputs)
         trace.changed("Graph", joint.graph, remove_dead)
         trace.changed("Graph", joint.graph, merge_equal)
+        trace.changed("Graph", joint.graph, use_row_kernels)
         trace.changed("Graph", joint.graph, slice_rows)
         with trace.timed("write the program"):
             forward, writer = program(joint.graph, joint.constants)
@@ -104,8 +111,9 @@ def _programs(joint: Joint, inputs: list[Any]) -> tuple[Callable[..., Any], list
     trace.changed("Forward", parts.forward, remove_dead)
     for change in (remove_dead, merge_equal, transpose_products, remove_dead):
         trace.changed("Backward", parts.backward, change)
-    trace.changed("Forward", parts.forward, slice_rows)
-    trace.changed("Backward", parts.backward, slice_rows)
+    for graph, name in ((parts.forward, "Forward"), (parts.backward, "Backward")):
+        trace.changed(name, graph, use_row_kernels)
+        trace.changed(name, graph, slice_rows)
     logs.say("aot_graphs", lambda: f"Forward:\n{parts.forward}\nBackward:\n{parts.backward}")
     with trace.timed("write the programs"):
         forward, first = program(parts.forward, joint.constants)

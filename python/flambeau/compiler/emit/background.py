@@ -19,7 +19,7 @@ from typing import Any
 from flambeau._dynamo.utils import counters
 from flambeau.compiler import logs
 from flambeau.compiler.emit import compilation, disk_cache
-from flambeau.compiler.emit.kernels import has_kernel, source_of
+from flambeau.compiler.emit.kernels import NAME, has_kernel, source_of
 from flambeau.compiler.ir.loops import parsed
 
 is_measured = True  # whether a kernel must show that it is quicker; tests of results set False
@@ -148,7 +148,10 @@ def compile_later(groups: Iterable[tuple[Any, list[str]]]) -> None:
 
     Without a C++ compiler, groups run as before, and a warning says so once.
     """
-    wanted = [(group, [text for text in texts if has_kernel(parsed(text))]) for group, texts in groups]
+    wanted = [
+        (group, [text for text in texts if NAME in text or has_kernel(parsed(text))])
+        for group, texts in groups
+    ]
     if not any(texts for _, texts in wanted):
         return
     if compilation.compiler() is None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from flambeau.compiler.ir.loops import Loop, Value, parsed
 
-# The types in memory; a loop with another dtype has no kernel. Loops over complex numbers stay scalar in a
-# compiler's hands, so kernels of them gain nothing.
+NAME = "@name@"  # in the text of a loop that is C++ already (row_text.py)
+
+# The types in memory; a loop with another dtype has no kernel.
 _MEMORY = {
     "bool": "c10::StoredBool",
     "uint8": "uint8_t",
@@ -27,7 +28,18 @@ _MEMORY = {
     "bfloat16": "c10::BFloat16",
     "float32": "float",
     "float64": "double",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "float8_e4m3fn": "c10::Float8E4M3FN",
+    "float8_e5m2": "c10::Float8E5M2",
+    "float8_e4m3fnuz": "c10::Float8E4M3FNUZ",
+    "float8_e5m2fnuz": "c10::Float8E5M2FNUZ",
 }
+
+
+def is_memory_type(dtype: str) -> bool:
+    """Whether kernels can be written for a dtype."""
+    return dtype in _MEMORY
 
 
 def has_kernel(loop: Loop) -> bool:
@@ -40,7 +52,10 @@ def has_kernel(loop: Loop) -> bool:
 
 def source_of(texts: Iterable[str]) -> str:
     """Return the translation unit whose functions ``kernel_0`` and so on are the loops of `texts`."""
-    kernels = [_kernel(f"kernel_{i}", parsed(text)) for i, text in enumerate(texts)]
+    kernels = [
+        text.replace(NAME, f"kernel_{i}") if NAME in text else _kernel(f"kernel_{i}", parsed(text))
+        for i, text in enumerate(texts)
+    ]
     return "\n".join(
         [
             '#include "torchgen_out/cells/loop_cells.h"',
@@ -96,10 +111,10 @@ def _lines(loop: Loop) -> _Lines:
     for place, value in enumerate(loop.values):
         target = _place_of(loop, lines, value)
         if value.kind == "run":
-            lines.before += _params(place, value)
-            target.append(f"errors |= {_cell(value)}::errors({_arguments(place, value)});")
-        target.append(f"const auto v{place} = {_spelled(loop, place, value)};")
-        target += [_store(loop, array, place) for array in value.stores]
+            lines.before += params(place, value)
+            target.append(f"errors |= {cell(value)}::errors({arguments(place, value)});")
+        target.append(f"const auto v{place} = {spelled(loop, place, value)};")
+        target += [store(loop, array, place) for array in value.stores]
     return lines
 
 
@@ -148,28 +163,32 @@ def _half(loop: Loop, place: int, value: Value, half: str, shared: set[int]) -> 
         if value.dtype != "bfloat16":
             text = f"as<{_MEMORY[value.dtype]}>({text})"
         return [f"const auto v{place}{half} = {text};"]
-    lines = [f"const auto v{place} = {_spelled(loop, place, value)};"]
+    lines = [f"const auto v{place} = {spelled(loop, place, value)};"]
     if value.kind == "run":
-        lines.insert(0, f"errors |= {_cell(value)}::errors({_arguments(place, value)});")
+        lines.insert(0, f"errors |= {cell(value)}::errors({arguments(place, value)});")
     return [named(line) for line in lines]
 
 
-def _value_type(dtype: str) -> str:
+def value_type(dtype: str) -> str:
+    """Return the C++ type of a value."""
     return f"value_t<{_MEMORY[dtype]}>"
 
 
-def _cell(value: Value) -> str:
-    return f"{value.cell}_cell<{_value_type(value.compute)}>"
+def cell(value: Value) -> str:
+    """Return the C++ type with the formula of a "run"."""
+    return f"{value.cell}_cell<{value_type(value.compute)}>"
 
 
-def _params(place: int, value: Value) -> list[str]:
-    type_ = _value_type(value.compute)
+def params(place: int, value: Value) -> list[str]:
+    """Return the definitions of the parameters of a "run"."""
+    type_ = value_type(value.compute)
     return [
         f"const {type_} p{place}_{k} = param<{type_}>(slots, {value.slot + k});" for k in range(value.params)
     ]
 
 
-def _arguments(place: int, value: Value) -> str:
+def arguments(place: int, value: Value) -> str:
+    """Return the arguments of a formula."""
     params = [f"p{place}_{k}" for k in range(value.params)]
     return ", ".join([*(f"v{o}" for o in value.operands), *params])
 
@@ -181,20 +200,22 @@ def _address(loop: Loop, array: int) -> str:
     return base + step
 
 
-def _spelled(loop: Loop, place: int, value: Value) -> str:
+def spelled(loop: Loop, place: int, value: Value) -> str:
+    """Return the C++ expression of a value."""
     memory = _MEMORY[value.dtype]
     if value.kind == "number":
-        return f"static_cast<{_value_type(value.dtype)}>(param<{memory}>(slots, {value.operands[0]}))"
+        return f"static_cast<{value_type(value.dtype)}>(param<{memory}>(slots, {value.operands[0]}))"
     if value.kind == "load":
         own = loop.arrays[value.operands[0]].dtype
         text = f"load<{_MEMORY[own]}>({_address(loop, value.operands[0])})"
         return text if own == value.dtype else f"as<{memory}>({text})"
     if value.kind == "convert":
         return f"as<{memory}>(v{value.operands[0]})"
-    text = f"{_cell(value)}::value({_arguments(place, value)})"
+    text = f"{cell(value)}::value({arguments(place, value)})"
     return f"as<{memory}>({text})"
 
 
-def _store(loop: Loop, array: int, place: int) -> str:
+def store(loop: Loop, array: int, place: int) -> str:
+    """Return the statement that writes a value to an array."""
     memory = _MEMORY[loop.arrays[array].dtype]
     return f"*reinterpret_cast<{memory}*>({_address(loop, array)}) = stored<{memory}>(v{place});"

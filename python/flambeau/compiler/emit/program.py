@@ -197,6 +197,8 @@ class Writer:
             return
         name = f"op_{place}"
         self.names[name] = direct(step)
+        if hasattr(step.target, "install"):  # a row kernel
+            self.texts.append((step.target, [step.target.text]))
         self.lines.append(f"{step.name} = {name}({', '.join(args)})")
 
     def _text(self, value: Any) -> str:

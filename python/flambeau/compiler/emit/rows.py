@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ from flambeau.compiler.emit.program import Writer, program
 from flambeau.compiler.ir.dependences import Dependences
 from flambeau.compiler.ir.rows import Places, Rows, rows_of, sliced
 from flambeau.compiler.passes.fusion import boundary, is_fusable
+from flambeau.compiler.passes.replacement import graph_of, replace, users_between
 from flambeau.compiler.passes.rows import RowGroup, divisible_groups, is_large, with_slices
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_arg
@@ -35,55 +35,9 @@ def slice_rows(graph: Graph) -> None:
     for group in filter(None, map(with_slices, divisible_groups(graph, dependences))):
         now = boundary(group.nodes)  # an earlier group may have become a node
         group.inputs, group.outputs = now.inputs, now.outputs
-        moved = _users_between(graph, dependences, group)
+        moved = users_between(graph, dependences, group)
         if moved is not None:
-            _replace(graph, dependences, group, moved)
-
-
-def _users_between(graph: Graph, dependences: Dependences, group: RowGroup) -> list[Node] | None:
-    """Return the nodes among those of a group that must run after it; None if the group needs one of them."""
-    inside, after = set(group.nodes), set(group.nodes)
-    moved, is_between = list[Node](), False
-    for node in graph.nodes:
-        is_between |= node is group.nodes[0]
-        if is_between and dependences.before[node] & after:
-            if node in inside and dependences.before[node] & set(moved):
-                return None
-            if node not in inside:
-                moved.append(node)
-                after.add(node)
-        if node is group.nodes[-1]:
-            return moved
-    raise AssertionError("slice_rows: expected the nodes of a group in the order of the graph")
-
-
-def _replace(graph: Graph, dependences: Dependences, group: RowGroup, moved: list[Node]) -> None:
-    inside, at = set(group.nodes), group.nodes[-1]
-    with graph.inserting_after(at):
-        call = graph.call_function(Sliced(group), tuple(group.inputs))
-    call.name = graph._graph_namespace.create_name("rows", None)
-    call.meta["rows"] = None
-    at = call
-    items = dict[Node, Node]()
-    for i, node in enumerate(group.outputs):
-        with graph.inserting_after(at):
-            at = items[node] = graph.call_function(operator.getitem, (call, i))
-        at.meta["val"] = node.meta["val"]
-        for user in node.replace_all_uses_with(at, delete_user_cb=lambda user: user not in inside):
-            user.meta.pop("rows", None)  # it names its arguments
-    for node in moved:
-        at.append(node)
-        at = node
-    before = dependences.before
-    before[call] = {n for node in group.nodes for n in before[node]} - inside
-    for node in items.values():
-        before[node] = {call}
-    for node in graph.nodes:
-        if node not in inside and before[node] & inside:
-            before[node] = {items.get(n, call) for n in before[node] if n in inside} | (before[node] - inside)
-    for node in reversed(group.nodes):
-        del before[node]
-        graph.erase_node(node)
+            replace(graph, dependences, group, moved, Sliced(group))
 
 
 class Sliced:
@@ -198,15 +152,7 @@ def _rows(node: Node) -> Rows:
 
 def _whole_body(group: RowGroup) -> tuple[Callable[..., list[Any]], Writer]:
     """Return the program of a group on whole tensors, and what wrote it."""
-    graph = Graph()
-    made = {node: graph.placeholder(node.name) for node in group.inputs}
-    for node, placeholder in made.items():
-        placeholder.meta["val"] = node.meta["val"]
-    for node in group.nodes:
-        made[node] = graph.node_copy(node, made.__getitem__)
-        made[node].meta = {"val": node.meta.get("val")}
-    graph.output([made[node] for node in group.outputs])
-    return program(graph, {})
+    return program(graph_of(group), {})
 
 
 class _Body:

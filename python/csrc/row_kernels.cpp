@@ -1,0 +1,113 @@
+#include "python/csrc/row_kernels.h"
+
+#include <memory>
+
+#include "aten/cpu/fused_cells.h"
+#include "aten/cpu/row_loop.h"
+#include "python/csrc/generated.h"
+#include "python/csrc/tensor_type.h"
+
+namespace flambeau::python {
+namespace {
+
+// _fold_of("sum.dim_IntList"): (name, whether integers become int64, operands, params, the argument
+// of dimensions, the argument that keeps them); None for operators that are no such reduction.
+PyObject* fold_of(PyObject*, PyObject* entry) {
+  return guarded([&]() -> PyObject* {
+    check_type(PyUnicode_Check(entry), "_fold_of: expected a str, got ", Py_TYPE(entry)->tp_name);
+    const char* const text = PyUnicode_AsUTF8(entry);
+    if (!text) return nullptr;
+    const FoldCell* const cell = fold_cell_of(text);
+    if (!cell) return wrap_none();
+    return Py_BuildValue("(sOssss)", cell->name, cell->widens ? Py_True : Py_False, cell->operands,
+                         cell->params, cell->dim, cell->keepdim);
+  });
+}
+
+// _is_heavy_cell("exp"): whether a formula of loop_cells.h costs more than a load and a store.
+PyObject* is_heavy(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    check_type(PyUnicode_Check(name), "_is_heavy_cell: expected a str, got ",
+               Py_TYPE(name)->tp_name);
+    const char* const text = PyUnicode_AsUTF8(name);
+    return text ? PyBool_FromLong(is_heavy_cell(text)) : nullptr;
+  });
+}
+
+template <typename Numbers>
+void take_numbers(PyObject* tuple, Numbers& to) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    const long long number = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
+    if (number == -1 && PyErr_Occurred()) throw PythonError();
+    to.push_back(number);
+  }
+}
+
+SmallVector<char*, 32> addresses_of(PyObject* tensors) {
+  SmallVector<char*, 32> data;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+    PyObject* const item = PyTuple_GET_ITEM(tensors, i);
+    check_type(is_tensor(item), "_run_row_kernel: expected tensors, got ", Py_TYPE(item)->tp_name);
+    data.push_back(static_cast<char*>(tensor_of(item).data()));
+  }
+  return data;
+}
+
+// The elements of a tensor of sums, and their number.
+double* sums_of(PyObject* sums, int64_t& count) {
+  check_type(is_tensor(sums), "_run_row_kernel: expected a tensor of sums, got ",
+             Py_TYPE(sums)->tp_name);
+  const Tensor& t = tensor_of(sums);
+  check(t.dtype() == ScalarType::Float64 && t.is_contiguous(),
+        "_run_row_kernel: expected contiguous float64 sums, got ", t.dtype());
+  count = t.numel();
+  return static_cast<double*>(t.data());
+}
+
+// _run_row_kernel(address, columns, sizes, strides, scratch, cost, slots, tensors, sums): see
+// RowLoop; `tensors` are the arrays, `sums` a contiguous float64 tensor or None. Returns error
+// bits.
+PyObject* run_row_kernel(PyObject*, PyObject* given) {
+  return guarded([&]() -> PyObject* {
+    unsigned long long address;
+    long long columns, scratch, cost;
+    PyObject *sizes, *strides, *tensors, *sums;
+    Py_buffer slots;
+    if (!PyArg_ParseTuple(given, "KLO!O!LLy*O!O:_run_row_kernel", &address, &columns, &PyTuple_Type,
+                          &sizes, &PyTuple_Type, &strides, &scratch, &cost, &slots, &PyTuple_Type,
+                          &tensors, &sums))
+      return nullptr;
+    const std::unique_ptr<Py_buffer, void (*)(Py_buffer*)> held(&slots, PyBuffer_Release);
+    RowLoop loop{reinterpret_cast<RowKernel>(static_cast<uintptr_t>(address)),
+                 columns,
+                 {},
+                 {},
+                 scratch,
+                 0,
+                 cost};
+    take_numbers(sizes, loop.sizes);
+    take_numbers(strides, loop.strides);
+    const auto data = addresses_of(tensors);
+    check(loop.strides.size() == data.size() * (loop.sizes.size() + 1),
+          "_run_row_kernel: expected strides of ", data.size(), " arrays, got ",
+          loop.strides.size());
+    double* const total = sums == Py_None ? nullptr : sums_of(sums, loop.sums);
+    uint32_t errors = 0;
+    {
+      const WithoutGil released(true);
+      errors = run_row_loop(loop, data.data(), slots.buf, total);
+    }
+    return PyLong_FromUnsignedLong(errors);
+  });
+}
+
+PyMethodDef functions[] = {{"_fold_of", fold_of, METH_O, nullptr},
+                           {"_is_heavy_cell", is_heavy, METH_O, nullptr},
+                           {"_run_row_kernel", run_row_kernel, METH_VARARGS, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void add_row_kernels(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+
+}  // namespace flambeau::python
