@@ -76,15 +76,20 @@ build/build.ninja: CMakeLists.txt | env generated
 	@mv build-configure.log build/configure.log
 
 # The instruction sets of build/ follow ISA: switching compiles loops only.
+# TARGET: what ninja builds, all by default.
 .PHONY: build
-build: env generated build/build.ninja  ## the extension, in place; ISA=native: loops for this machine only
+build: env generated build/build.ninja  ## the package, in place; ISA=native: loops for this machine only
 	@[ "$$(sed -n 's/^FLAMBEAU_ISA:STRING=//p' build/CMakeCache.txt)" = "$(ISA)" ] || { \
 	  $(VENV)/bin/cmake -DFLAMBEAU_ISA=$(ISA) build > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \
 	  grep Loops build/configure.log || true; }
 	$(call say,Compiling (the first time takes minutes, later ones seconds))
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build flambeau_generated > build/generated.log || { cat build/generated.log; exit 1; }
-	@$(PY) python/build_support/explain_build.py $(VENV)/bin/ninja build
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build -j $(JOBS)
+	@$(PY) python/build_support/explain_build.py $(VENV)/bin/ninja build $(TARGET)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/ninja -C build -j $(JOBS) $(TARGET)
+
+.PHONY: extension
+extension:  ## what `import flambeau` loads, without the library of the C++ interface, which extensions and programs link
+	@$(MAKE) build TARGET=extension
 
 # --- the two commands -------------------------------------------------------------------------------
 .PHONY: demo

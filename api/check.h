@@ -2,8 +2,8 @@
 // TORCH_CHECK and the macros like it. A message is put together only when the check fails.
 #include <sstream>
 
-#include "api/binding.h"
 #include "api/tensor.h"
+#include "aten/dispatch/extension_messages.h"
 
 namespace flambeau::api {
 
@@ -35,8 +35,6 @@ std::string check_message(const char* condition, const Parts&... parts) {
   }
 }
 
-void warn(const std::string& message);
-
 }  // namespace flambeau::api
 
 #define FLAMBEAU_CHECK(kind, condition, ...)                                      \
@@ -62,7 +60,7 @@ void warn(const std::string& message);
 #define AT_ASSERT(...) TORCH_INTERNAL_ASSERT(__VA_ARGS__)
 #define AT_ASSERTM(...) TORCH_CHECK(__VA_ARGS__)
 #define AT_ERROR(...) TORCH_CHECK(false, __VA_ARGS__)
-#define TORCH_WARN(...) ::flambeau::api::warn(::flambeau::api::message_of(__VA_ARGS__))
+#define TORCH_WARN(...) ::flambeau::warn_of(::flambeau::api::message_of(__VA_ARGS__))
 #define TORCH_WARN_ONCE(...)                                    \
   do {                                                          \
     static const bool warned = (TORCH_WARN(__VA_ARGS__), true); \

@@ -135,16 +135,6 @@ Library::Library(Kind kind, std::string ns, std::optional<DispatchKey> key)
         "second one; use TORCH_LIBRARY_FRAGMENT for further definitions");
 }
 
-namespace {
-
-std::mutex errors_mutex;
-std::string& errors() {
-  static auto* const text = new std::string;
-  return *text;
-}
-
-}  // namespace
-
 LibraryInit::LibraryInit(Library::Kind kind, const char* ns, std::optional<DispatchKey> key,
                          void (*block)(Library&)) {
   try {
@@ -153,16 +143,6 @@ LibraryInit::LibraryInit(Library::Kind kind, const char* ns, std::optional<Dispa
   } catch (const std::exception& error) {
     keep_library_error(error.what());
   }
-}
-
-void keep_library_error(const char* message) {
-  const std::lock_guard lock(errors_mutex);
-  errors() += text_of(errors().empty() ? "" : "\n", message);
-}
-
-std::string take_library_errors() {
-  const std::lock_guard lock(errors_mutex);
-  return std::exchange(errors(), std::string());
 }
 
 Library& Library::define(const std::string& schema) {

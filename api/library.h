@@ -1,9 +1,9 @@
 #pragma once
 // TORCH_LIBRARY: operators that a program defines, and kernels for them.
-#include "api/binding.h"
 #include "api/boxing.h"
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/defined_operator.h"
+#include "aten/dispatch/extension_messages.h"
 
 namespace flambeau::api {
 
@@ -94,7 +94,6 @@ struct LibraryInit {
   LibraryInit(Library::Kind kind, const char* ns, std::optional<DispatchKey> key,
               void (*block)(Library&));
 };
-void keep_library_error(const char* message);
 
 // --- calls of operators by their name -----------------------------------------------------------
 

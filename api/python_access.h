@@ -1,6 +1,6 @@
 #pragma once
 // The way of extensions to Python objects of the binding: a table that flambeau._C holds in a
-// capsule. Extensions link against libflambeau alone, which knows nothing of Python.
+// capsule. Extensions link against libraries that know nothing of Python.
 #include <Python.h>
 
 #include "aten/core/tensor.h"

@@ -195,8 +195,6 @@ void print_elements(std::ostream& out, const Tensor& t) {
   out << ']';
 }
 
-std::atomic<void (*)(const std::string&)> warning_handler = nullptr;
-
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Tensor& t) {
@@ -209,14 +207,6 @@ std::ostream& operator<<(std::ostream& out, ScalarType t) { return out << toStri
 std::ostream& operator<<(std::ostream& out, const Device& d) { return out << d.str(); }
 std::ostream& operator<<(std::ostream& out, IntArrayRef list) { return out << text_of(list); }
 void print(const Tensor& t) { std::cout << t << '\n'; }
-
-void warn(const std::string& message) {
-  if (const auto handler = warning_handler.load(std::memory_order_acquire)) return handler(message);
-  std::cerr << "Warning: " << message << '\n';
-}
-void set_warning_handler(void (*handler)(const std::string& message)) {
-  warning_handler.store(handler, std::memory_order_release);
-}
 
 void clear_grad(const Tensor& tensor, bool set_to_none) {
   const Tensor grad = tensor.grad();

@@ -1,13 +1,14 @@
 # find_package(flambeau): the library and headers of an installed wheel or of the source tree.
 #
-# Target: flambeau::flambeau. It compiles as C++20 and position-independent, executables too, because the library's
-# tables must not be copied into programs (docs/adr/0008-libflambeau.md).
-# Variables: FLAMBEAU_INCLUDE_DIRS, FLAMBEAU_LIBRARY, FLAMBEAU_CXX_FLAGS.
+# Target: flambeau::flambeau, the C++ interface over flambeau::runtime. It compiles as C++20 and position-independent,
+# executables too, because the runtime's tables must not be copied into programs (docs/adr/0008-libflambeau.md).
+# Variables: FLAMBEAU_INCLUDE_DIRS, FLAMBEAU_LIBRARY, FLAMBEAU_RUNTIME_LIBRARY, FLAMBEAU_CXX_FLAGS.
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH _flambeau_package)
 cmake_path(GET _flambeau_package PARENT_PATH _flambeau_package)
 cmake_path(GET _flambeau_package PARENT_PATH _flambeau_package)
 set(FLAMBEAU_INCLUDE_DIRS ${_flambeau_package}/include ${_flambeau_package}/include/flambeau)
-set(FLAMBEAU_LIBRARY ${_flambeau_package}/lib/libflambeau.so)
+set(FLAMBEAU_LIBRARY ${_flambeau_package}/lib/libflambeau_api.so)
+set(FLAMBEAU_RUNTIME_LIBRARY ${_flambeau_package}/lib/libflambeau.so)
 set(FLAMBEAU_CXX_FLAGS -fPIC -fno-plt)
 set(FLAMBEAU_MINIMUM_GCC 11.0.0)
 unset(_flambeau_package)
@@ -46,6 +47,11 @@ endif()
 unset(_flambeau_refusal)
 
 if(NOT TARGET flambeau::flambeau)
+  add_library(flambeau::runtime SHARED IMPORTED)
+  set_target_properties(
+    flambeau::runtime
+    PROPERTIES IMPORTED_LOCATION ${FLAMBEAU_RUNTIME_LIBRARY} IMPORTED_NO_SONAME OFF
+  )
   add_library(flambeau::flambeau SHARED IMPORTED)
   set_target_properties(
     flambeau::flambeau
@@ -55,6 +61,7 @@ if(NOT TARGET flambeau::flambeau)
       INTERFACE_INCLUDE_DIRECTORIES "${FLAMBEAU_INCLUDE_DIRS}"
       INTERFACE_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CXX>:${FLAMBEAU_CXX_FLAGS}>"
       INTERFACE_COMPILE_FEATURES cxx_std_20
+      INTERFACE_LINK_LIBRARIES flambeau::runtime
   )
 endif()
 

@@ -10,6 +10,7 @@ from codegen.language.blocks import returning
 from codegen.language.forms import derive
 from codegen.language.overloads import SCALAR, TENSOR, default_value, returns_type, type_of
 from codegen.model import (
+    SCALAR_FUNCTION,
     Argument,
     BaseType,
     Call,
@@ -107,7 +108,7 @@ class Lowering:
         names = [f"x{i}" for i in range(row.arity)]
         expr = Prim(row.name, tuple(Var(n, TENSOR, NOWHERE) for n in names), NOWHERE)
         rule = {"bool": "compare", "real": "real"}.get(row.result, "promote")
-        schema = internal_schema(f"_scalar_{row.name}", "", [(n, TENSOR) for n in names])
+        schema = internal_schema(f"{SCALAR_FUNCTION}{row.name}", "", [(n, TENSOR) for n in names])
         allowed = tuple(d for d in _ALLOWED if d in row.domains)
         op = internal(
             schema, self.family, Pointwise(None, (("", expr),), tuple(names), ()), DTypeRule(rule, allowed)

@@ -7,13 +7,15 @@ files, so that a new entry seldom moves others.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from codegen.model import Operator, Pointwise, Reduce
+from codegen.model import SCALAR_FUNCTION, Model, Operator, Pointwise, Reduce
 
 _Item = TypeVar("_Item")
 
+# Headers of a family that declare its operators: more would take longer to include than they save.
+_HEADERS = 32
 # A reduction is five loops per dtype, each unrolled.
 _REDUCTION = 8
 
@@ -23,6 +25,24 @@ def loops_in(op: Operator) -> int:
     if isinstance(op.body, Pointwise):
         return len(op.body.cases)
     return _REDUCTION if isinstance(op.body, Reduce) else 0
+
+
+def in_file_order(operators: Iterable[Operator]) -> tuple[Operator, ...]:
+    """Return operators in YAML order, and last those of single scalar functions, by name.
+
+    In the model these follow the first operator that calls them, which a new entry may become.
+    """
+    return tuple(sorted(operators, key=lambda op: op.name if op.name.startswith(SCALAR_FUNCTION) else ""))
+
+
+def header_of(model: Model, op: Operator) -> str:
+    """Return the header that declares an operator: <family>_ops_<n>, or <family>_ops in an extension.
+
+    Their number does not depend on the family, so a new entry never moves others.
+    """
+    if model.library:
+        return f"{op.family}_ops"
+    return f"{op.family}_ops_{zlib.crc32(model.origin(op).encode()) % _HEADERS}"
 
 
 def divide(items: Iterable[tuple[str, int, _Item]], limit: int) -> Iterator[tuple[str, tuple[_Item, ...]]]:
@@ -41,13 +61,8 @@ def divide(items: Iterable[tuple[str, int, _Item]], limit: int) -> Iterator[tupl
 
 
 def parts(
-    operators: Sequence[Operator], limit: int, weight: Callable[[Operator], int] = lambda _: 1
+    model: Model, operators: Iterable[Operator], limit: int, weight: Callable[[Operator], int] = lambda _: 1
 ) -> Iterator[tuple[str, tuple[Operator, ...]]]:
-    """Divide a family; fused derivatives, which follow the operator that they are of, stay with it."""
-    key = ""
-    keyed: list[tuple[str, int, Operator]] = []
-    for op in operators:
-        key = key if op.internal else op.schema.name.base
-        if weight(op):
-            keyed.append((key, weight(op), op))
+    """Divide a family; fused derivatives stay with the operator that they are of."""
+    keyed = ((model.origin(op), weight(op), op) for op in in_file_order(operators) if weight(op))
     yield from divide(keyed, limit)

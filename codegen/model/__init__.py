@@ -20,6 +20,7 @@ from codegen.model.expressions import (
     Var,
 )
 from codegen.model.operators import (
+    SCALAR_FUNCTION,
     BatchPlace,
     BatchRule,
     Body,
@@ -58,6 +59,7 @@ from codegen.model.schema import (
 from codegen.model.statements import Assign, Branch, Effect, Loop, Raise, Result, Statement
 
 __all__ = [
+    "SCALAR_FUNCTION",
     "Alias",
     "Argument",
     "Assign",

@@ -243,6 +243,10 @@ class Operator:
         return str(self.schema.name)
 
 
+# What the names of operators begin with that compute one scalar function for composites.
+SCALAR_FUNCTION = "_scalar_"
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """All operators with their derived forms: what every target reads."""
@@ -253,6 +257,20 @@ class Model:
     _forms: dict[str, tuple[Operator, Form]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _origins: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def origin(self, op: Operator) -> str:
+        """Return the base name of the operator that a fused derivative is of; of other operators their own.
+
+        The loop of a single scalar function serves every operator that calls it, so it is its own origin.
+        """
+        if not self._origins:
+            origin = ""
+            for each in self.operators:
+                base = each.schema.name.base
+                origin = origin if each.internal else base
+                self._origins[each.name] = base if base.startswith(SCALAR_FUNCTION) else origin
+        return self._origins[op.name]
 
     def form(self, name: str) -> tuple[Operator, Form]:
         """Return the form called `name`, with the operator that it belongs to."""

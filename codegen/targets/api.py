@@ -9,6 +9,7 @@ from codegen.deriving import slots
 from codegen.language import schema as schema_text
 from codegen.language import spelling
 from codegen.model import Argument, Form, FormKind, Model
+from codegen.writing import library_spelling
 from codegen.writing.render import File, render
 
 _SELF = "self"
@@ -95,13 +96,14 @@ def _distinct(forms: Iterable[Form], method: bool) -> Iterator[CallDecl]:
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield the methods and the functions; the latter include every family's operators."""
+    """Yield the methods and the functions."""
     public = [form for op, form in slots.forms(model.operators) if not slots.is_internal(op)]
     functions = [f for f in public if f.is_function or f.kind is FormKind.OUT]
-    yield render(
-        "api_methods.h.j2",
-        "api/methods.h",
-        families=tuple(family for family, _ in slots.families(model)),
-        methods=tuple(_distinct((f for f in public if f.is_method), method=True)),
-    )
-    yield render("api_functions.h.j2", "api/functions.h", functions=tuple(_distinct(functions, method=False)))
+    methods = [f for f in public if f.is_method]
+    for path, forms, method in (("methods", methods, True), ("functions", functions, False)):
+        yield render(
+            f"api_{path}.h.j2",
+            f"api/{path}.h",
+            headers=library_spelling.operator_headers(model, (form.name for form in forms)),
+            calls=tuple(_distinct(forms, method)),
+        )

@@ -39,17 +39,14 @@ def _plans(model: Model) -> dict[str, _Groups]:
     return plans
 
 
-def _families(model: Model, plans: Iterable[NodePlan], called: Iterable[str]) -> tuple[str, ...]:
-    """The families of forms that wrappers and the formulas of nodes call."""
-    names = set(called)
-    for plan in plans:
-        for rule in plan.rules:
-            names |= body_calls(rule.body)
-    return tuple(sorted({model.form(name)[0].family for name in names}))
+def _called(plans: Iterable[NodePlan]) -> set[str]:
+    """The forms that the formulas of nodes call."""
+    return {name for plan in plans for rule in plan.rules for name in body_calls(rule.body)}
 
 
-# Operators in one file: they compile in about two seconds; the headers take 0.3 s of it.
-_LIMIT = 48
+# Wrapped forms in one file: they compile in about a second; the headers take 0.3 s of it.
+_LIMIT = 24
+_LIMIT_OF_EXTENSION = 96  # seldom edited, and built whole: fewer files take less time
 
 
 def _labels(model: Model, plans: Mapping[str, _Groups]) -> dict[str, str]:
@@ -74,13 +71,19 @@ def _recorded(groups: _Groups) -> Iterator[NodePlan]:
             yield plan
 
 
+def _forms_in(groups: _Groups) -> int:
+    return sum(len(forms) for _, forms in groups)
+
+
 def emit(model: Model) -> Iterator[File]:
     """Yield headers and sources per family."""
     planned = _plans(model)
     labels = _labels(model, planned)
     for family, operators in slots.families(model):
-        for suffix, part in parts(operators, _LIMIT):
-            wrapped = [(labels[op.name], planned[op.name]) for op in part if op.name in planned]
+        wrapped_here = [op for op in operators if op.name in planned]
+        limit = _LIMIT_OF_EXTENSION if model.library else _LIMIT
+        for suffix, part in parts(model, wrapped_here, limit, lambda op: _forms_in(planned[op.name])):
+            wrapped = [(labels[op.name], planned[op.name]) for op in part]
             yield from _file(model, f"{family}{suffix}", wrapped)
 
 
@@ -100,7 +103,6 @@ def _file(model: Model, stem: str, wrapped: Iterable[tuple[str, _Groups]]) -> It
                 wrappers.append(writer.decl())
                 forward |= {*writer.forward.called, form.name}
     if wrappers:
-        families = _families(model, plans, forward)
         scope = library_spelling.scope(model)
         header, *_ = library_spelling.runtime_headers(model, ("aten/autograd/wrappers.h",))
         text, *_ = library_spelling.runtime_headers(model, ("aten/core/tensor_text.h",))
@@ -109,7 +111,7 @@ def _file(model: Model, stem: str, wrapped: Iterable[tuple[str, _Groups]]) -> It
             "autograd.cpp.j2",
             f"autograd/{stem}.cpp",
             header=f"{model.library or 'torchgen_out'}/autograd/{stem}.h",
-            headers=(text, *library_spelling.operator_headers(model, families)),
+            headers=(text, *library_spelling.operator_headers(model, forward | _called(plans))),
             scope=scope,
             nodes=tuple(nodes),
             wrappers=tuple(wrappers),

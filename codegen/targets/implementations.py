@@ -1,7 +1,7 @@
 """The functions of dispatcher entries below autograd: aten/<family>_impl[_<n>].cpp and _kernels.h.
 
-Every entry becomes a FunctionDecl, spelled by codegen/writing/body_spelling.py; a family includes the
-headers of those families whose operators its bodies call.
+Every entry becomes a FunctionDecl, spelled by codegen/writing/body_spelling.py; a file includes the
+headers of those operators that its bodies call.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from codegen.writing.descriptors import descriptors
 from codegen.writing.render import File, render
 
 
-def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
-    """The families whose operators the bodies call."""
+def _called(operators: Iterable[Operator]) -> set[str]:
+    """The forms that the bodies call."""
     called: set[str] = set()
     for op in operators:
         called |= set().union(*(forms_called(check.condition) for check in op.checks))
@@ -35,7 +35,7 @@ def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
             called |= set().union(*map(forms_called, expressions(op.body.statements)))
         elif isinstance(op.body, Reduce):
             called |= set().union(*(forms_called(expr) for _, expr in op.body.let))
-    return {model.form(name)[0].family for name in called}
+    return called
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,10 @@ _RUNTIME = (
 
 
 def _headers(model: Model, family: str, operators: Sequence[Operator]) -> tuple[str, ...]:
-    """Return the headers of the runtime, of the families that are called, and of the family's kernels."""
-    called = library_spelling.operator_headers(model, sorted(_included(model, operators) | {family}))
+    """Return the headers of the runtime, of the operators that are called, and of the family's kernels."""
+    called = library_spelling.operator_headers(
+        model, _called(operators) | {form.name for _, form in slots.forms(operators)}
+    )
     kernels = f"{library_spelling.folder(model, family)}/aten/{family}_kernels.h"
     return (*library_spelling.runtime_headers(model, _RUNTIME), *called, kernels)
 
@@ -99,7 +101,7 @@ def emit(model: Model) -> Iterator[File]:
     """Yield the implementations and the declarations of handwritten functions, per family."""
     types = library_spelling.runtime_headers(model, _TYPES)
     for family, operators in slots.families(model):
-        for suffix, part in parts(operators, _LIMIT):
+        for suffix, part in parts(model, operators, _LIMIT):
             yield _source(model, family, suffix, part)
         rules = tuple(dict.fromkeys(rule for op in operators for rule in _rules(op)))
         yield render("kernels.h.j2", f"aten/{family}_kernels.h", headers=types, rules=rules)

@@ -25,7 +25,9 @@ def _headers(model: Model, headers: tuple[str, ...]) -> tuple[str, ...]:
 def emit(model: Model) -> Iterator[File]:
     """Yield files for each family that has pointwise operators or reductions."""
     for family, operators in slots.families(model):
-        for suffix, part in parts(operators, _LIMIT_OF_EXTENSION if model.library else _LIMIT, loops_in):
+        for suffix, part in parts(
+            model, operators, _LIMIT_OF_EXTENSION if model.library else _LIMIT, loops_in
+        ):
             loops, reductions = loops_of(part, model.primitives, device=False)
             includes = includes_of(part, model.primitives)
             if reductions:

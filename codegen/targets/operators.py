@@ -1,104 +1,23 @@
-"""Operator structs, dispatch tables, boxing: aten/<family>_ops.h, _ops.cpp, boxing_<n>.cpp, registry.cpp."""
+"""Operator structs, dispatch tables, boxing, in aten/.
+
+Structs are in <family>_ops_<n>.h, few in each, so that a file includes little besides those that it calls;
+<family>_ops.h includes all of a family. Tables are in <family>_ops[_<n>].cpp and registry.cpp, boxing in
+boxing_<n>.cpp.
+"""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from codegen.deriving import slots
-from codegen.language import spelling
-from codegen.model import BaseType, Form, Model, Operator, OptionalType
+from codegen.deriving.parts import header_of, in_file_order, parts
+from codegen.model import Model, Operator
 from codegen.writing import library_spelling
+from codegen.writing.dispatcher_entries import EntryDecl
 from codegen.writing.policies import policies
 from codegen.writing.render import File, render
-
-_DEVICE = (BaseType("Device"), OptionalType(BaseType("Device")))
-# The order of c10::DispatchKey, as far as generated tables reach.
-_KEYS = (
-    "CPU",
-    "CUDA",
-    "Meta",
-    "PrivateUse1",
-    "PrivateUse2",
-    "PrivateUse3",
-    "BackendMode",
-    "Conjugate",
-    "Negative",
-    "FuncTorchBack",
-    "Autograd",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class EntryDecl:
-    """All that the templates print about one dispatcher entry."""
-
-    struct: str
-    name: str
-    schema: str
-    returns: str
-    kernel_type: str  # parameter types after the key set
-    declared: str  # parameters with defaults
-    parameters: str  # without
-    passed: str
-    names: str
-    keys: str
-    slots: tuple[str, ...]  # one per dispatch key: a function or nullptr
-    externs: tuple[str, ...]  # declarations of those functions
-
-    @classmethod
-    def of(cls, model: Model, op: Operator, form: Form) -> EntryDecl:
-        """Take every decision about one entry."""
-        schema = form.schema
-        struct = spelling.struct_name(form.name)
-        suffixes = slots.backends(op, form)
-        returns = spelling.return_type(schema.returns)
-        types = [spelling.parameter(arg).rpartition(" ")[0] for arg in schema.args]
-        kernel_type = ", ".join(["DispatchKeySet", *types])
-        return cls(
-            struct=struct,
-            name=library_spelling.entry_name(model, form),
-            schema=library_spelling.entry_schema(model, form),
-            returns=returns,
-            kernel_type=kernel_type,
-            declared=spelling.parameters_with_defaults(schema.args),
-            parameters=spelling.parameters(schema),
-            passed=spelling.argument_names(schema),
-            names="".join(f", {spelling.local(arg.name)}" for arg in schema.args),
-            keys=_keys(form),
-            slots=tuple(
-                f"reinterpret_cast<void*>(&generated::{struct}_{suffixes[key]})"
-                if key in suffixes
-                else "nullptr"
-                for key in _KEYS
-            ),
-            externs=tuple(
-                f"{returns} {struct}_{suffix}({kernel_type})" for suffix in sorted(set(suffixes.values()))
-            ),
-        )
-
-
-def _keys(form: Form) -> str:
-    """The key set of a call: of its tensors, else of its device; and of the layout asked for."""
-    layout = slots.layout_argument(form)
-    keys = _keys_without_layout(form)
-    return f"{keys} | keys_of({spelling.local(layout.name)})" if layout else keys
-
-
-def _keys_without_layout(form: Form) -> str:
-    args = form.schema.args
-    tensors = [arg for arg in args if slots.is_tensor_like(arg.type)]
-    if tensors:
-        keys = " | ".join(
-            f"keys_of({spelling.local(arg.name)}{'' if slots.may_be_absent(arg.type) else ', entry'})"
-            for arg in tensors
-        )
-        surely = any(arg.type == slots.TENSOR for arg in tensors)
-        return keys if surely else f"keys_or_cpu({keys})"
-    device = next((arg for arg in args if arg.type in _DEVICE), None)
-    return f"keys_of({spelling.local(device.name)})" if device else "DispatchKeySet(DispatchKey::CPU)"
-
 
 _BOXING_FILES = 6
 
@@ -113,32 +32,66 @@ def _boxing(signatures: Iterable[str], header: str, files: int) -> Iterator[File
             yield render("boxing.cpp.j2", f"aten/boxing_{number}.cpp", header=header, signatures=tuple(group))
 
 
-def emit(model: Model) -> Iterator[File]:
-    """Yield a header and a table per family, the boxing of all signatures, and the list of all tables."""
-    signatures: list[str] = []
-    names: list[str] = []
-    scope = library_spelling.scope(model)
-    for family, operators in slots.families(model):
-        entries = tuple(EntryDecl.of(model, op, form) for op, form in slots.forms(operators))
-        signatures += [f"{entry.returns} (*)({entry.kernel_type})" for entry in entries]
-        names.append(family)
-        header, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/operator_entry.h",))
-        first, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/signature.h",))
-        headers = (first, *library_spelling.operator_headers(model, (family,)))
-        table = "" if model.library else f"{family}_table"  # targets/library/ registers an author's operators
-        if table:
-            headers = ("aten/dispatch/family_table.h", *headers)
-        yield render("ops.h.j2", f"aten/{family}_ops.h", header=header, scope=scope, entries=entries)
+# The entries of each operator, by its name.
+_Entries: TypeAlias = Mapping[str, Sequence[EntryDecl]]
+
+
+def _headers(model: Model, family: str, operators: Sequence[Operator], entries: _Entries) -> Iterator[File]:
+    """Yield the headers that declare the operators of a family."""
+    included, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/operator_entry.h",))
+    headers: dict[str, list[EntryDecl]] = {}
+    for op in in_file_order(operators):
+        headers.setdefault(header_of(model, op), []).extend(entries[op.name])
+    for name, declared in sorted(headers.items()):
         yield render(
-            "ops.cpp.j2",
-            f"aten/{family}_ops.cpp",
-            headers=headers,
-            scope=scope,
-            entries=entries,
-            table=table,
-            policies=policies(operators) if table else (),
+            "ops.h.j2",
+            f"aten/{name}.h",
+            header=included,
+            scope=library_spelling.scope(model),
+            entries=tuple(declared),
         )
+    if not model.library:
+        yield render("family_ops.h.j2", f"aten/{family}_ops.h", headers=tuple(sorted(headers)))
+
+
+# Operators whose tables are in one file: they compile in about half a second.
+_LIMIT = 48
+
+
+def _tables(
+    model: Model, family: str, operators: Sequence[Operator], entries: _Entries
+) -> Iterator[tuple[str, File]]:
+    """Yield names and files of the dispatch tables of a family."""
+    first, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/signature.h",))
+    headers = (first,) if model.library else ("aten/dispatch/family_table.h", first)
+    for suffix, part in parts(model, operators, _LIMIT):
+        # targets/library/ registers an author's operators.
+        table = "" if model.library else f"{family}{suffix}_table"
+        names = (form.name for _, form in slots.forms(part))
+        file = render(
+            "ops.cpp.j2",
+            f"aten/{family}_ops{suffix}.cpp",
+            headers=(*headers, *library_spelling.operator_headers(model, names)),
+            scope=library_spelling.scope(model),
+            entries=tuple(entry for op in part for entry in entries[op.name]),
+            table=table,
+            policies=policies(part) if table else (),
+        )
+        yield table, file
+
+
+def emit(model: Model) -> Iterator[File]:
+    """Yield headers and tables per family, the boxing of all signatures, and the list of all tables."""
+    signatures: list[str] = []
+    tables: list[str] = []
+    for family, operators in slots.families(model):
+        entries = {op.name: tuple(EntryDecl.of(model, op, form) for form in op.forms) for op in operators}
+        signatures += [f"{e.returns} (*)({e.kernel_type})" for each in entries.values() for e in each]
+        yield from _headers(model, family, operators, entries)
+        for table, file in _tables(model, family, operators, entries):
+            tables.append(table)
+            yield file
     header, *_ = library_spelling.runtime_headers(model, ("aten/dispatch/boxing.h",))
     yield from _boxing(signatures, header, 1 if model.library else _BOXING_FILES)
     if not model.library:
-        yield render("registry.cpp.j2", "aten/registry.cpp", families=tuple(names))
+        yield render("registry.cpp.j2", "aten/registry.cpp", tables=tuple(tables))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codegen.deriving.parts import divide
 from codegen.deriving.signatures import Callable, Infix, functions, infixes, methods
 from codegen.model import Model
-from codegen.writing import python_spelling
+from codegen.writing import library_spelling, python_spelling
 from codegen.writing.number_protocol import SlotDecl, slot_decl
 from codegen.writing.python_calls import signature_decl
 from codegen.writing.render import File, render
@@ -78,15 +78,14 @@ def _callable(callable_: Callable) -> CallableDecl:
     )
 
 
-def _used_families(callables: Iterable[Callable], symbols: Iterable[Infix], model: Model) -> tuple[str, ...]:
-    found = {s.op.family for c in callables for s in c.signatures}
-    for infix in symbols:
-        found |= {model.form(infix.both.name)[0].family}
-    return tuple(sorted(found))
+def _used(callables: Iterable[Callable], symbols: Iterable[Infix]) -> set[str]:
+    """The forms of the operators that functions, methods and infix operators call."""
+    found = {form.name for c in callables for s in c.signatures for form in s.op.forms}
+    return found | {infix.both.name for infix in symbols}
 
 
-# Functions and methods in one file: together they compile in about two seconds.
-_LIMIT = 96
+# Functions and methods in one file: together they compile in about a second.
+_LIMIT = 48
 
 
 def emit(model: Model) -> Iterator[File]:
@@ -104,7 +103,7 @@ def emit(model: Model) -> Iterator[File]:
             yield render(
                 "python.cpp.j2",
                 f"python/{family}{suffix}.cpp",
-                families=_used_families(own, own_infix, model),
+                headers=library_spelling.operator_headers(model, _used(own, own_infix)),
                 callables=tuple(map(_callable, own)),
                 slots=tuple(map(slot_decl, own_infix)),
             )

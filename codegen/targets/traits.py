@@ -91,22 +91,22 @@ def _externs(op: Operator, form: Form, rules: Iterable[BatchRule]) -> Iterator[s
         yield f"{returns} {_composite(op, form)}(DispatchKeySet{', ' * bool(types)}{types})"
 
 
-def _included(model: Model, operators: Iterable[Operator]) -> set[str]:
-    """The families whose operators the parts of given rules call."""
+def _called(operators: Iterable[Operator]) -> set[str]:
+    """The forms that the parts of given rules call."""
     called: set[str] = set()
     for op in operators:
         called |= set().union(*(body_calls(r.body) for r in op.batching))
         if any(r.body and f.kind is not FormKind.FUNCTIONAL for f in op.forms for r in op.batching):
             called.add(op.name)
-    return {model.form(name)[0].family for name in called}
+    return called
 
 
 def _named(model: Model, operators: Iterable[Operator]) -> set[str]:
-    """The families of the entries that the tables point to."""
+    """The forms of the entries that the tables point to."""
     pairs = [(op, form) for op in operators for form in op.forms]
     named = [functional.functional_form(model, op, form) for op, form in pairs]
     named += [functional.inverse_form(model, op) for op in operators]
-    return {model.form(form.name)[0].family for form in named if form is not None}
+    return {form.name for form in (*named, *(form for _, form in pairs)) if form is not None}
 
 
 _OF_PARTS = (
@@ -118,10 +118,10 @@ _OF_PARTS = (
 )
 
 
-def _includes(model: Model, family: str, called: set[str], named: set[str]) -> Iterator[str]:
+def _includes(model: Model, called: set[str], named: set[str]) -> Iterator[str]:
     headers = (*(_OF_PARTS if called else ()), "aten/dispatch/operator_traits.h")
     yield from library_spelling.runtime_headers(model, headers)
-    yield from library_spelling.operator_headers(model, sorted({family, *called, *named}))
+    yield from library_spelling.operator_headers(model, called | named)
 
 
 def emit(model: Model) -> Iterator[File]:
@@ -132,7 +132,7 @@ def emit(model: Model) -> Iterator[File]:
         yield render(
             "traits.cpp.j2",
             f"aten/{family}_traits.cpp",
-            includes=tuple(_includes(model, family, _included(model, operators), _named(model, operators))),
+            includes=tuple(_includes(model, _called(operators), _named(model, operators))),
             scope=library_spelling.scope(model),
             externs=tuple(line for entry in entries for line in entry.externs),
             functions=tuple(function for entry in entries for function in entry.functions),

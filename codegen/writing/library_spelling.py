@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from codegen.deriving.parts import header_of
 from codegen.language import schema as schema_text
 from codegen.model import Form, Model
 
@@ -20,9 +21,11 @@ def folder(model: Model, family: str) -> str:
     return model.library if model.library and family == model.library else "torchgen_out"
 
 
-def operator_headers(model: Model, families: Iterable[str]) -> tuple[str, ...]:
-    """Return the headers that declare the operators of some families."""
-    return tuple(f"{folder(model, family)}/aten/{family}_ops.h" for family in families)
+def operator_headers(model: Model, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the headers that declare the operators of some forms."""
+    operators = {op.name: op for op, _ in map(model.form, names)}
+    paths = {f"{folder(model, op.family)}/aten/{header_of(model, op)}.h" for op in operators.values()}
+    return tuple(sorted(paths))
 
 
 def scope(model: Model) -> str:

@@ -1,4 +1,4 @@
-"""Say what a build will compile, and why: explain_build.py NINJA FOLDER, before the build itself."""
+"""Say what a build will compile, and why, before it: explain_build.py NINJA FOLDER [TARGET...]."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def summary(found: dict[str, str]) -> list[str]:
 
 def main() -> int:
     """Ask ninja without building."""
-    ninja, folder = sys.argv[1:]
+    ninja, folder, *targets = sys.argv[1:]
     # By its whole name the file of rules is not a target of its own, which a dry run would stop at.
     rules = str(Path(folder).resolve() / "build.ninja")
-    command = [ninja, "-C", folder, "-f", rules, "-n", "-d", "explain"]
+    command = [ninja, "-C", folder, "-f", rules, "-n", "-d", "explain", *targets]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = (asked.stderr + asked.stdout).splitlines()
     root = str(Path(folder).resolve().parent)

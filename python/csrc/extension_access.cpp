@@ -1,8 +1,8 @@
 #include "python/csrc/extension_access.h"
 
-#include "api/binding.h"
 #include "api/python_access.h"
 #include "aten/dispatch/defined_operator.h"
+#include "aten/dispatch/extension_messages.h"
 #include "aten/dispatch/operator_library.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
@@ -82,7 +82,7 @@ PyObject* library_schemas(PyObject*, PyObject*) {
 
 // _take_library_errors(): what went wrong in blocks of TORCH_LIBRARY since the last call.
 PyObject* library_errors(PyObject*, PyObject*) {
-  return guarded([] { return PyUnicode_FromString(api::take_library_errors().c_str()); });
+  return guarded([] { return PyUnicode_FromString(take_library_errors().c_str()); });
 }
 
 PyMethodDef functions[] = {{"_take_library_errors", library_errors, METH_NOARGS, nullptr},
@@ -97,7 +97,7 @@ void add_extension_access(PyObject* module) {
   const Ref capsule = Ref::checked(PyCapsule_New(table, api::PythonAccess::kName, nullptr));
   checked(PyModule_AddObjectRef(module, "_extension_access", capsule.get()));
   checked(PyModule_AddFunctions(module, functions));
-  api::set_warning_handler(warn_in_python);
+  set_warning_handler(warn_in_python);
 }
 
 }  // namespace flambeau::python

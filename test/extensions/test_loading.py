@@ -200,6 +200,7 @@ def test_folders_of_the_package():
     assert (implementation / "api" / "tensor.h").exists()
     (libraries,) = map(Path, cpp_extension.library_paths())
     assert (libraries / "libflambeau.so").exists()
+    assert (libraries / "libflambeau_api.so").exists()
 
 
 def test_compilers_are_examined(tmp_path):

@@ -82,6 +82,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(members):
             ),
             "flambeau/lib/libdnnl.so.3",
             "flambeau/lib/libflambeau.so",
+            "flambeau/lib/libflambeau_api.so",
             "flambeau/lib/libscipy_openblas.so",
             *(name for name in members if re.fullmatch(r"flambeau\.libs/libgomp-\w+\.so[\d.]+", name)),
         ]

@@ -13,6 +13,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2]
 # Executables must not copy the library's tables, so all code is position-independent (ADR 8).
 CXX_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fno-plt")
+# The C++ interface, over the runtime that `import flambeau` loads.
+LIBRARIES = ("flambeau_api", "flambeau")
 NVCC_FLAGS = ("-std=c++20", "--expt-relaxed-constexpr", "--compiler-options", "-fPIC")
 MINIMUM_GCC = (11, 0, 0)
 

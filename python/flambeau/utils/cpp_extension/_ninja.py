@@ -86,7 +86,7 @@ def _link(plan: Plan) -> str:
     words = [] if plan.is_executable else ["-shared"]
     for folder in _compilers.library_paths("cuda" if plan.with_cuda else "cpu"):
         words += [f"-L{folder}", f"-Wl,-rpath,{folder}"]
-    words += ["-lflambeau", *(["-lcudart"] if plan.with_cuda else [])]
+    words += [*(f"-l{name}" for name in _compilers.LIBRARIES), *(["-lcudart"] if plan.with_cuda else [])]
     return f"{_words(words)} {_flags(plan.ldflags)}"
 
 

@@ -15,7 +15,7 @@ __all__ = ["CUDAExtension", "CppExtension", "OperatorExtension", "build_extensio
 def _extension(name: str, sources: Sequence[str], device: str, kwargs: dict[str, Any]) -> Any:
     import setuptools  # type: ignore[import-untyped]
 
-    libraries = ["flambeau", *(["cudart"] if device == "cuda" else [])]
+    libraries = [*_compilers.LIBRARIES, *(["cudart"] if device == "cuda" else [])]
     own = _compilers.library_paths(device)
     return setuptools.Extension(
         name,
@@ -38,11 +38,11 @@ def CppExtension(name: str, sources: Sequence[str], *args: Any, **kwargs: Any) -
         *args: not used.
         **kwargs: arguments of ``setuptools.Extension``; ``extra_compile_args`` may be a dict with the keys
             "cxx" and "nvcc".
-    Returns: the description, with flambeau's headers and library.
+    Returns: the description, with flambeau's headers and libraries.
 
     Example:
         >>> flambeau.utils.cpp_extension.CppExtension("my_ops", ["my_ops.cpp"]).libraries
-        ['flambeau']
+        ['flambeau_api', 'flambeau']
     """
     return _extension(name, sources, "cpu", kwargs)
 
@@ -59,7 +59,7 @@ def CUDAExtension(name: str, sources: Sequence[str], *args: Any, **kwargs: Any) 
 
     Example:
         >>> flambeau.utils.cpp_extension.CUDAExtension("my_ops", ["my_ops.cu"]).libraries
-        ['flambeau', 'cudart']
+        ['flambeau_api', 'flambeau', 'cudart']
     """
     return _extension(name, sources, "cuda", kwargs)
 
@@ -77,7 +77,7 @@ def OperatorExtension(
         derivatives: the file of the gradients that are given, if there is one.
         **kwargs: arguments of ``setuptools.Extension``.
 
-    Returns: the description, with flambeau's headers and library.
+    Returns: the description, with flambeau's headers and libraries.
 
     Example:
         >>> made = flambeau.utils.cpp_extension.OperatorExtension("signals", "signals.yaml")
