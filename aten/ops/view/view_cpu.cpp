@@ -215,11 +215,32 @@ void flip_cpu(const Tensor& self, IntArrayRef dims, Tensor& result) {
 
 namespace {
 
+// The same of row-major tensors, both parts of a run at once.
+void roll_runs(const Tensor& self, int64_t by, int64_t dim, const Tensor& result) {
+  const auto bytes = static_cast<int64_t>(element_size(self.dtype()));
+  int64_t inner = bytes;
+  for (int64_t d = dim + 1; d < self.dim(); ++d) inner *= self.size(d);
+  const int64_t run = self.size(dim) * inner, head = by * inner;
+  const char* from = static_cast<const char*>(self.data());
+  char* to = static_cast<char*>(result.data());
+  parallel_for(0, self.numel() * bytes / run, run / 4 + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * run; i < end * run; i += run) {
+      std::memcpy(to + i + head, from + i, static_cast<size_t>(run - head));
+      std::memcpy(to + i, from + i + run - head, static_cast<size_t>(head));
+    }
+  });
+}
+
 // result <- self shifted cyclically by sign * shift along `dim`.
 void roll_dim(const Tensor& self, int64_t shift, int64_t sign, int64_t dim, const Tensor& result) {
   const int64_t size = self.dim() ? self.size(dim) : 1;
   if (size <= 1 || self.numel() == 0) return copy_into(result, self);
   const int64_t by = (sign * (shift % size) + size) % size;
+  constexpr int64_t kManyRuns = 16;  // fewer long ones are divided within
+  const bool dense = self.is_contiguous() && result.is_contiguous();
+  if (dense && self.numel() >= kManyRuns * size * self.stride(dim)) {
+    return roll_runs(self, by, dim, result);
+  }
   const auto part = [&](const Tensor& t, int64_t begin, int64_t length) {
     return plain_view(t, view::narrow(t, dim, begin, length));
   };
