@@ -88,7 +88,7 @@ class ReduceDecl:
 
 
 # What the templates of loops and device functions call their own: an argument of that name would hide it.
-_OWN_NAMES = frozenset("data elements errors i in kept n out params T Acc Out Stored Value".split())
+_OWN_NAMES = frozenset("data elements errors i in kept n out params T Acc Element Out Stored Value".split())
 
 
 def _variable(name: str) -> str:
