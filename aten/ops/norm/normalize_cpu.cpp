@@ -238,7 +238,8 @@ void normalize_half_runs(const Grouping& groups, const norm::Loops& loops, const
       const norm::Affine own{static_cast<const float*>(affine.weight) + at,
                              static_cast<const float*>(affine.bias) + at, affine.width, 1};
       widen(n, static_cast<const char*>(input.data()) + i * n * kHalf, kHalf, wide, kWide);
-      loops.forward({1, 1, n, groups.planes.centered}, 0, 1, eps, wide, own, wide, mean + i, spread + i);
+      loops.forward({1, 1, n, groups.planes.centered}, 0, 1, eps, wide, own, wide, mean + i,
+                    spread + i);
       narrow(n, wide, kWide, static_cast<char*>(output.data()) + i * n * kHalf, kHalf);
     }
   });

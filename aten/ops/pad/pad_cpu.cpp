@@ -181,7 +181,7 @@ class FramedRows {
   IntArrayRef in_, strides_, out_;
   const Tensor& result_;
   DimVector before_;
-  size_t outer_ = 0;  // dimensions before the row's
+  size_t outer_ = 0;   // dimensions before the row's
   int64_t inner_ = 1;  // elements of one step along the row
   bool usable_ = false;
 };
