@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.language import dtypes, spelling
 from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce, Var
@@ -32,6 +32,19 @@ _WIDENING = ("sum", "prod")
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """The formula where a condition on parameters holds.
+
+    A choice between real numbers is an operation on vectors; one between complex numbers keeps a loop from
+    being vectorised.
+    """
+
+    condition: str
+    lines: tuple[str, ...]
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
 class LoopDecl:
     """All that the templates print about one pointwise loop or cell."""
 
@@ -50,6 +63,7 @@ class LoopDecl:
     parameters: str = ""  # of the formula as a function
     shared: tuple[str, ...] = ()  # parts that the formula uses more than once
     checks: tuple[str, ...] = ()  # of divisors
+    decided: Decided | None = None
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -218,7 +232,41 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         parameters=", ".join(f"[[maybe_unused]] T {_variable(name)}" for name in names),
         shared=tuple(writer.lines),
         checks=tuple(checks),
+        decided=None if device else _decided(op, expr, rows, reads),
     )
+
+
+def _decided(op: Operator, expr: Expr, rows: dict[str, Primitive], reads: Sequence[str]) -> Decided | None:
+    """Spell the formula for complex numbers with the first result of a choice that parameters decide."""
+    body = op.body
+    assert isinstance(body, Pointwise)
+    choice = next((p for p in _prims(expr) if _is_choice(p, rows, body.params)), None)
+    if choice is None or "complex" not in op.dtype.allowed:
+        return None
+    scope = {name: _variable(name) for name in (*body.operands, *body.params)}
+    writer = ScalarSpelling(rows, scope, device=False)
+    result = writer.write(_replaced(expr, choice, choice.args[1]))
+    condition = ScalarSpelling(rows, scope, device=False).write(choice.args[0])
+    return Decided(condition, (*reads, *writer.lines), result)
+
+
+def _is_choice(prim: Prim, rows: dict[str, Primitive], params: Sequence[str]) -> bool:
+    """Whether parameters alone decide between two results."""
+    return rows[prim.name].infix == "if" and _variables(prim.args[0]) <= set(params)
+
+
+def _variables(expr: Expr) -> set[str]:
+    if isinstance(expr, Var):
+        return {expr.name}
+    return set().union(*map(_variables, expr.args)) if isinstance(expr, Prim) else set()
+
+
+def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
+    if expr is old:
+        return new
+    if not isinstance(expr, Prim):
+        return expr
+    return replace(expr, args=tuple(_replaced(arg, old, new) for arg in expr.args))
 
 
 def cells_of(op: Operator, rows: dict[str, Primitive]) -> tuple[LoopDecl, ...]:
