@@ -215,19 +215,31 @@ void flip_cpu(const Tensor& self, IntArrayRef dims, Tensor& result) {
 
 namespace {
 
-// The same of row-major tensors, both parts of a run at once.
+template <typename T>
+void roll_run(const T* from, int64_t n, int64_t head, T* to) {
+  constexpr int64_t kShort = 32;  // elements that do not repay two calls
+  if (n >= kShort) {
+    std::memcpy(to + head, from, static_cast<size_t>(n - head) * sizeof(T));
+    std::memcpy(to, from + n - head, static_cast<size_t>(head) * sizeof(T));
+    return;
+  }
+  for (int64_t i = head; i < n; ++i) to[i] = from[i - head];
+  for (int64_t i = 0; i < head; ++i) to[i] = from[n - head + i];
+}
+
+// result <- self shifted by `by` places along `dim`, both row-major: both parts of a run at once.
 void roll_runs(const Tensor& self, int64_t by, int64_t dim, const Tensor& result) {
-  const auto bytes = static_cast<int64_t>(element_size(self.dtype()));
-  int64_t inner = bytes;
+  int64_t inner = 1;
   for (int64_t d = dim + 1; d < self.dim(); ++d) inner *= self.size(d);
-  const int64_t run = self.size(dim) * inner, head = by * inner;
-  const char* from = static_cast<const char*>(self.data());
-  char* to = static_cast<char*>(result.data());
-  parallel_for(0, self.numel() * bytes / run, run / 4 + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * run; i < end * run; i += run) {
-      std::memcpy(to + i + head, from + i, static_cast<size_t>(run - head));
-      std::memcpy(to + i, from + i + run - head, static_cast<size_t>(head));
-    }
+  const int64_t run = self.size(dim) * inner;
+  dispatch_by_size(element_size(self.dtype()), "roll", [&]<typename T>() {
+    const T* from = static_cast<const T*>(self.data());
+    T* to = static_cast<T*>(result.data());
+    parallel_for(0, self.numel() / run, run, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin * run; i < end * run; i += run) {
+        roll_run(from + i, run, by * inner, to + i);
+      }
+    });
   });
 }
 
