@@ -32,19 +32,6 @@ _WIDENING = ("sum", "prod")
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """The formula where a condition on parameters holds.
-
-    A choice between real numbers is an operation on vectors; one between complex numbers keeps a loop from
-    being vectorised.
-    """
-
-    condition: str
-    lines: tuple[str, ...]
-    result: str
-
-
-@dataclass(frozen=True, slots=True)
 class LoopDecl:
     """All that the templates print about one pointwise loop or cell."""
 
@@ -63,7 +50,7 @@ class LoopDecl:
     parameters: str = ""  # of the formula as a function
     shared: tuple[str, ...] = ()  # parts that the formula uses more than once
     checks: tuple[str, ...] = ()  # of divisors
-    decided: Decided | None = None
+    decided: tuple[str, ...] = ()  # the loop where a condition on parameters holds
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -73,7 +60,7 @@ class LoopDecl:
     @property
     def opening(self) -> tuple[str, ...]:
         """The first declarations in the loop's function."""
-        return self.inputs + self.constants
+        return self.inputs + self.constants + self.decided
 
     @property
     def checking(self) -> tuple[str, ...]:
@@ -232,22 +219,39 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         parameters=", ".join(f"[[maybe_unused]] T {_variable(name)}" for name in names),
         shared=tuple(writer.lines),
         checks=tuple(checks),
-        decided=None if device else _decided(op, expr, rows, reads),
+        decided=() if device else _decided_loop(op, expr, rows, reads, simd),
     )
 
 
-def _decided(op: Operator, expr: Expr, rows: dict[str, Primitive], reads: Sequence[str]) -> Decided | None:
-    """Spell the formula for complex numbers with the first result of a choice that parameters decide."""
+def _decided_loop(
+    op: Operator, expr: Expr, rows: dict[str, Primitive], reads: Sequence[str], simd: bool
+) -> tuple[str, ...]:
+    """Spell the loop over complex numbers for the first result of a choice that parameters decide.
+
+    A choice between real numbers is an operation on vectors; one between complex numbers keeps a loop from
+    being vectorised.
+    """
     body = op.body
     assert isinstance(body, Pointwise)
     choice = next((p for p in _prims(expr) if _is_choice(p, rows, body.params)), None)
     if choice is None or "complex" not in op.dtype.allowed:
-        return None
+        return ()
     scope = {name: _variable(name) for name in (*body.operands, *body.params)}
     writer = ScalarSpelling(rows, scope, device=False)
     result = writer.write(_replaced(expr, choice, choice.args[1]))
     condition = ScalarSpelling(rows, scope, device=False).write(choice.args[0])
-    return Decided(condition, (*reads, *writer.lines), result)
+    return (
+        "if constexpr (c10::is_complex_v<T>) {",
+        f"  if ({condition}) {{",
+        *(["#pragma omp simd"] if simd else []),
+        "    for (int64_t i = 0; i < n; ++i) {",
+        *(f"      {line}" for line in (*reads, *writer.lines)),
+        f"      out[i] = store_as<Out>({result});",
+        "    }",
+        "    return 0;",
+        "  }",
+        "}",
+    )
 
 
 def _is_choice(prim: Prim, rows: dict[str, Primitive], params: Sequence[str]) -> bool:
