@@ -3,39 +3,28 @@
 #include <cstring>
 
 #include "aten/core/loop_types.h"
-#include "c10/core/dtype_dispatch.h"
 
 namespace flambeau {
 
 FLAMBEAU_DECLARE_LOOPS(CastTable, cast)
 
-CastLoop cast_loop(ScalarType from, ScalarType to) {
-  static constexpr const CastTable* kTables[kNumIsas] = FLAMBEAU_ALL_LOOPS(cast);
-  const CastLoop loop = kTables[cpu_isa()]->loops[index_of(from) * kNumScalarTypes + index_of(to)];
-  if (!loop) fail_dtype("copy_", is_byte_floating_type(from) ? from : to);
-  return loop;
-}
-
 namespace {
 
-template <typename T>
-void splat_as(const char* value, int64_t n, char* destination) {
-  T element;
-  std::memcpy(&element, value, sizeof element);
-  T* out = reinterpret_cast<T*>(destination);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = element;
+const CastTable& cast_table() {
+  static constexpr const CastTable* kTables[kNumIsas] = FLAMBEAU_ALL_LOOPS(cast);
+  return *kTables[cpu_isa()];
 }
 
 }  // namespace
 
+CastLoop cast_loop(ScalarType from, ScalarType to) {
+  const CastLoop loop = cast_table().loops[index_of(from) * kNumScalarTypes + index_of(to)];
+  if (!loop) fail_dtype("copy_", is_byte_floating_type(from) ? from : to);
+  return loop;
+}
+
 void splat(const char* value, int64_t bytes, int64_t n, char* destination) {
-  if (bytes == 1) {
-    std::memset(destination, static_cast<unsigned char>(*value), static_cast<size_t>(n));
-    return;
-  }
-  dispatch_by_size(static_cast<size_t>(bytes), "splat",
-                   [&]<typename T>() { splat_as<T>(value, n, destination); });
+  cast_table().splat(value, bytes, n, destination);
 }
 
 void gather(const TileSide& from, int64_t columns, int64_t rows, char* buffer,

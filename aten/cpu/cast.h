@@ -9,14 +9,17 @@ namespace flambeau {
 // imaginary part 0, complex numbers lose it; reals truncate towards zero.
 using CastLoop = void (*)(int64_t n, const char* source, int64_t source_stride, char* destination,
                           int64_t destination_stride);
+// n copies of the element of `bytes` bytes at `value`, which may be the first of them.
+using SplatLoop = void (*)(const char* value, int64_t bytes, int64_t n, char* destination);
 // All loops of one instruction set, by from * kNumScalarTypes + to.
 struct CastTable {
   CastLoop loops[kNumScalarTypes * kNumScalarTypes];
+  SplatLoop splat;
 };
 // The loop for this processor. NotImplementedError for float4, which only moves.
 CastLoop cast_loop(ScalarType from, ScalarType to);
 
-// n copies of the element of `bytes` bytes at `value`.
+// n copies of the element of `bytes` bytes at `value`, which may be the first of them.
 void splat(const char* value, int64_t bytes, int64_t n, char* destination);
 
 // One array of a tile as seen by gather and scatter.

@@ -49,6 +49,13 @@ void transpose_nest(StridedLoop& nest, int dim, int64_t bytes) {
   });
 }
 
+// Whether each element of a run is repeated a few times: runs then go to each place in turn.
+bool repeats_few(const StridedLoop& nest, int64_t from_bytes) {
+  constexpr int64_t kFew = 16;
+  return nest.ndim > 1 && nest.strides[1][0] == 0 && nest.sizes[0] < kFew &&
+         nest.strides[1][1] == from_bytes && nest.sizes[1] > nest.sizes[0];
+}
+
 // A nest of two arrays, destination first. Rows go through the cast loop in one step; broadcast and
 // transposed tiles through a buffer, so that both sides move in whole cache lines.
 void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_bytes,
@@ -58,6 +65,7 @@ void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_
   if (cast == store && to_bytes == from_bytes) {
     if (const int dim = transposed_dim(nest, to_bytes)) return transpose_nest(nest, dim, to_bytes);
   }
+  if (repeats_few(nest, from_bytes)) nest.swap_dims(0, 1);
   TileShape shape = buffered_tile_shape(nest);
   const bool broadcasts = nest.strides[1][0] == 0 && nest.sizes[0] > 1;
   const bool transposes = nest.ndim > 1 && nest.strides[1][1] != 0 &&

@@ -108,6 +108,13 @@ struct Reduction {
     for (int64_t l = 0; l < kWidth; ++l)
       lanes[l] = F::combine(lanes[l], column<kCount>(i + l, in, params));
   }
+  // The processor's own prefetching stops at the end of each page. Beyond the operand's end it does
+  // nothing.
+  [[gnu::always_inline]] static void read_ahead(int64_t i, char* const* in) {
+    constexpr int64_t kWidth = sizeof(typename F::Element), kAhead = 4096, kLine = 64;
+    const char* at = in[0] + i * kWidth + kAhead;
+    for (int64_t b = 0; b < kDepth * kLanes * kWidth; b += kLine) __builtin_prefetch(at + b);
+  }
   // Widths known at compile time let each halving be one vector operation.
   template <int64_t kWidth>
   [[gnu::always_inline]] static Acc fold(Acc* lanes) {
@@ -127,8 +134,10 @@ struct Reduction {
     for (int64_t l = 0; l < kWidth; ++l) lanes[l] = F::identity();
     int64_t i = begin;
     if constexpr (kWidth > kNarrow) {
-      for (; i + kDepth * kWidth <= end; i += kDepth * kWidth)
+      for (; i + kDepth * kWidth <= end; i += kDepth * kWidth) {
+        read_ahead(i, in);
         step<kWidth, kDepth>(i, in, params, lanes);
+      }
       for (; i + kWidth <= end; i += kWidth) step<kWidth, 1>(i, in, params, lanes);
     }
     for (; i + kNarrow <= end; i += kNarrow) step<kNarrow, 1>(i, in, params, lanes);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codegen.language import dtypes, spelling
 from codegen.model import Expr, Operator, Pointwise, Prim, Primitive, Reduce, Var
@@ -50,6 +50,7 @@ class LoopDecl:
     parameters: str = ""  # of the formula as a function
     shared: tuple[str, ...] = ()  # parts that the formula uses more than once
     checks: tuple[str, ...] = ()  # of divisors
+    decided: tuple[str, ...] = ()  # the loop where a condition on parameters holds
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ class LoopDecl:
     @property
     def opening(self) -> tuple[str, ...]:
         """The first declarations in the loop's function."""
-        return self.inputs + self.constants
+        return self.inputs + self.constants + self.decided
 
     @property
     def weight(self) -> str:
@@ -116,7 +117,7 @@ class FoldDecl:
 
 
 # What the templates of loops and device functions call their own: an argument of that name would hide it.
-_OWN_NAMES = frozenset("data elements errors i in kept n out params T Acc Out Stored Value".split())
+_OWN_NAMES = frozenset("data elements errors i in kept n out params T Acc Element Out Stored Value".split())
 
 
 def _variable(name: str) -> str:
@@ -246,7 +247,58 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         parameters=", ".join(f"[[maybe_unused]] T {_variable(name)}" for name in names),
         shared=tuple(writer.lines),
         checks=tuple(checks),
+        decided=() if device else _decided_loop(op, expr, rows, reads, simd),
     )
+
+
+def _decided_loop(
+    op: Operator, expr: Expr, rows: dict[str, Primitive], reads: Sequence[str], simd: bool
+) -> tuple[str, ...]:
+    """Spell the loop over complex numbers for the first result of a choice that parameters decide.
+
+    A choice between real numbers is an operation on vectors; one between complex numbers keeps a loop from
+    being vectorised.
+    """
+    body = op.body
+    assert isinstance(body, Pointwise)
+    choice = next((p for p in _prims(expr) if _is_choice(p, rows, body.params)), None)
+    if choice is None or "complex" not in op.dtype.allowed:
+        return ()
+    scope = {name: _variable(name) for name in (*body.operands, *body.params)}
+    writer = ScalarSpelling(rows, scope, device=False)
+    result = writer.write(_replaced(expr, choice, choice.args[1]))
+    condition = ScalarSpelling(rows, scope, device=False).write(choice.args[0])
+    return (
+        "if constexpr (c10::is_complex_v<T>) {",
+        f"  if ({condition}) {{",
+        *(["#pragma omp simd"] if simd else []),
+        "    for (int64_t i = 0; i < n; ++i) {",
+        *(f"      {line}" for line in (*reads, *writer.lines)),
+        f"      out[i] = store_as<Out>({result});",
+        "    }",
+        "    return 0;",
+        "  }",
+        "}",
+    )
+
+
+def _is_choice(prim: Prim, rows: dict[str, Primitive], params: Sequence[str]) -> bool:
+    """Whether parameters alone decide between two results."""
+    return rows[prim.name].infix == "if" and _variables(prim.args[0]) <= set(params)
+
+
+def _variables(expr: Expr) -> set[str]:
+    if isinstance(expr, Var):
+        return {expr.name}
+    return set().union(*map(_variables, expr.args)) if isinstance(expr, Prim) else set()
+
+
+def _replaced(expr: Expr, old: Expr, new: Expr) -> Expr:
+    if expr is old:
+        return new
+    if not isinstance(expr, Prim):
+        return expr
+    return replace(expr, args=tuple(_replaced(arg, old, new) for arg in expr.args))
 
 
 def cells_of(op: Operator, rows: dict[str, Primitive]) -> tuple[LoopDecl, ...]:

@@ -166,3 +166,16 @@ ERRORS: list[tuple[Callable[[], object], type[Exception], str]] = [
 def test_errors(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("wrong", [-1, 20, 2**62, -(2**63)])
+def test_each_index_is_checked_before_it_is_used(wrong) -> None:
+    x = fb.arange(20.0)
+    for n in (1, 7, 8, 9, 23):
+        for place in range(n):
+            index = fb.arange(n) % 20
+            index[place] = wrong
+            with pytest.raises(RuntimeError, match="out of bounds"):
+                fb.gather(x, 0, index)
+            with pytest.raises((IndexError, RuntimeError), match="out of range"):
+                fb.index_select(x, 0, index)

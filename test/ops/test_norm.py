@@ -1,5 +1,7 @@
 """Normalisations that return their statistics, weights more exact than what they scale, one pass for all."""
 
+import math
+
 import flambeau as fb
 import flambeau.autograd.forward_ad as forward
 import numpy as np
@@ -51,6 +53,50 @@ def test_one_pass_is_what_its_parts_are(sizes, affine, dim) -> None:
         found = fb.autograd.grad(output, (x, w, b), g, create_graph=again, retain_graph=True)
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one.detach(), other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "trailing"), [((5, 7), 1), ((7,), 1), ((3, 2, 50), 2), ((1, 1, 4), 3), ((2, 1, 4), 2)]
+)
+def test_root_mean_square_is_what_its_parts_are(sizes, trailing, weighted) -> None:
+    shape, dim = sizes[-trailing:], tuple(range(-trailing, 0))
+    x, w, g = made(*sizes).requires_grad_(), made(*shape).requires_grad_(), made(*sizes)
+    operands = (x, w) if weighted else (x,)
+    expected = x * (x * x).mean(dim, keepdim=True).add(1e-3).rsqrt() * (w if weighted else 1.0)
+    output = F.rms_norm(x, shape, w if weighted else None, 1e-3)
+    np.testing.assert_allclose(output.detach(), expected.detach(), rtol=1e-11, atol=1e-12)
+    wanted = fb.autograd.grad(expected, operands, g)
+    for again in (False, True):
+        found = fb.autograd.grad(output, operands, g, create_graph=again, retain_graph=True)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one.detach(), other, rtol=1e-9, atol=1e-11)
+    function = lambda *t: fb.ops.aten._normalize_rms(t[0], *(t[1:] or (None,)), dim, 1e-3)  # noqa: E731
+    assert fb.autograd.gradcheck(function, operands, check_forward_ad=True)
+    assert fb.autograd.gradgradcheck(function, operands)
+
+
+def test_root_mean_square_of_special_rows() -> None:
+    x = fb.tensor([[1.0, math.nan], [math.inf, 1.0], [0.0, 0.0], [3e38, 3e38], [1e-30, -1e-30]])
+    found = F.rms_norm(x, (2,), eps=0.0).tolist()
+    assert all(math.isnan(v) for v in found[0]) and math.isnan(found[1][0]) and found[1][1] == 0
+    assert all(math.isnan(v) for v in found[2])  # 0 / 0
+    assert found[3] == [0.0, 0.0]  # the square overflows, as that of the parts does
+    for sizes in [(0, 4), (3, 0), (0,)]:
+        empty = fb.zeros(sizes, requires_grad=True)
+        F.rms_norm(empty, sizes[-1:], fb.ones(sizes[-1:])).sum().backward()
+        assert empty.grad.shape == sizes
+
+
+def test_a_large_mean_does_not_cancel_in_root_mean_square() -> None:
+    x = fb.full((2, 1000), 1e4) + fb.arange(1000.0) * 1e-2
+    x.requires_grad_()
+    wide = x.detach().double().requires_grad_()
+    g = fb.from_numpy(RNG.standard_normal((2, 1000)).astype(np.float32))
+    for t in (x, wide):
+        F.rms_norm(t, (1000,)).backward(g.to(t.dtype))
+    scale = float(wide.grad.abs().max())
+    np.testing.assert_allclose(x.grad, wide.grad, rtol=0, atol=1e-5 * scale)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

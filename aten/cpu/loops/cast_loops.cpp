@@ -127,10 +127,41 @@ constexpr CastLoop cast_between() {
   }
 }
 
+// Elements of one width, stored by whole lines of the cache.
+template <typename T>
+void splat_as(const char* value, int64_t n, char* destination) {
+  constexpr int64_t kLine = 64, kWidth = sizeof(T);
+  using Line [[gnu::vector_size(kLine), gnu::aligned(1), gnu::may_alias]] = char;
+  T element;
+  memcpy(&element, value, sizeof element);  // destination may begin with it
+  alignas(kLine) T line[kLine / kWidth];
+  for (T& place : line) place = element;
+  const Line pattern = *reinterpret_cast<const Line*>(line);
+  const int64_t bytes = n * kWidth, whole = bytes - bytes % kLine;
+  for (int64_t i = 0; i < whole; i += kLine) *reinterpret_cast<Line*>(destination + i) = pattern;
+  memcpy(destination + whole, line, static_cast<size_t>(bytes - whole));
+}
+
+void splat(const char* value, int64_t bytes, int64_t n, char* destination) {
+  switch (bytes) {
+    case 1:
+      return splat_as<uint8_t>(value, n, destination);
+    case 2:
+      return splat_as<uint16_t>(value, n, destination);
+    case 4:
+      return splat_as<uint32_t>(value, n, destination);
+    case 8:
+      return splat_as<uint64_t>(value, n, destination);
+    default:
+      return splat_as<unsigned __int128>(value, n, destination);
+  }
+}
+
 template <int... I>
 constexpr CastTable make_table(std::integer_sequence<int, I...>) {
   return {{cast_between<cpp_type_t<static_cast<ScalarType>(I / kNumScalarTypes)>,
-                        cpp_type_t<static_cast<ScalarType>(I % kNumScalarTypes)>>()...}};
+                        cpp_type_t<static_cast<ScalarType>(I % kNumScalarTypes)>>()...},
+          &splat};
 }
 
 }  // namespace

@@ -69,7 +69,14 @@ template <Integer T>
 template <Integer T>
 [[gnu::always_inline]] inline T floor_divide(T a, same_t<T> b) {
   const T whole = trunc_divide(a, b);
-  const bool inexact = fmod(a, b) != T(0) && (a < T(0)) != (b < T(0));
+  T rest;
+  if constexpr (kDividesAsReal<T>) {
+    rest = fmod(a, b);
+  } else {  // a second division would take longer than a product
+    const uint64_t product = static_cast<uint64_t>(whole) * static_cast<uint64_t>(b);
+    rest = static_cast<T>(static_cast<uint64_t>(a) - product);
+  }
+  const bool inexact = rest != T(0) && (a < T(0)) != (b < T(0));
   return static_cast<T>(whole - inexact);
 }
 

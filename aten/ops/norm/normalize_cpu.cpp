@@ -14,11 +14,10 @@
 #include "aten/core/factory.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
-#include "aten/core/shape_rules.h"
-#include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
+#include "aten/ops/norm/channels.h"
 #include "aten/ops/norm/normalize_loops.h"
 #include "c10/core/isa.h"
 #include "torchgen_out/aten/norm_kernels.h"
@@ -26,15 +25,6 @@
 namespace flambeau {
 
 FLAMBEAU_DECLARE_LOOPS(norm::Loops, normalize)
-
-namespace {
-
-// Whether all dimensions but the channels are reduced, as batch norm does.
-bool is_per_channel(const Tensor& t, uint64_t mask) {
-  return mask == (((uint64_t{1} << t.dim()) - 1) & ~uint64_t{2});
-}
-
-}  // namespace
 
 namespace ops {
 namespace {
@@ -52,7 +42,7 @@ struct Grouping {
   // `model`: whose format the results have. `joins`: dimensions of size 1 part no others.
   Grouping(const Tensor& model, uint64_t mask, bool joins = true) {
     const IntArrayRef sizes = model.sizes();
-    if (is_channels_last_ordered(model) && is_per_channel(model, mask)) {
+    if (is_channels_last_ordered(model) && norm::is_per_channel(model, mask)) {
       planes = {model.numel() / model.size(1), model.size(1), 1};
       for (int64_t d = 0; d < model.dim(); ++d) {
         if (d != 1) order.push_back(d);
@@ -197,7 +187,7 @@ class Weights {
                    const Tensor& model) {
     if (groups.moved) {
       affine_.period = model.numel();
-      check(is_per_channel(input, mask) && model.numel() == input.size(1), kMisplaced);
+      check(norm::is_per_channel(input, mask) && model.numel() == input.size(1), kMisplaced);
       return;
     }
     // From the innermost dimension on: elements that share a number, those that do not, channels.
@@ -248,19 +238,19 @@ void normalize_half_runs(const Grouping& groups, const norm::Loops& loops, const
       const norm::Affine own{static_cast<const float*>(affine.weight) + at,
                              static_cast<const float*>(affine.bias) + at, affine.width, 1};
       widen(n, static_cast<const char*>(input.data()) + i * n * kHalf, kHalf, wide, kWide);
-      loops.forward({1, 1, n}, 0, 1, eps, wide, own, wide, mean + i, spread + i);
+      loops.forward({1, 1, n, groups.planes.centered}, 0, 1, eps, wide, own, wide, mean + i,
+                    spread + i);
       narrow(n, wide, kWide, static_cast<char*>(output.data()) + i * n * kHalf, kHalf);
     }
   });
 }
 
-}  // namespace
-
-void normalize_affine_cpu(const Tensor& input, const Tensor& weight, const Tensor& bias,
-                          IntArrayRef dim, double eps, Tensor& output, Tensor& center,
-                          Tensor& variance) {
+// About zero, `center` is filled with zeros.
+void normalize(bool centered, const Tensor& input, const Tensor& weight, const Tensor& bias,
+               IntArrayRef dim, double eps, Tensor& output, Tensor& center, Tensor& variance) {
   const uint64_t mask = dim_mask(dim, input.dim());
-  const Grouping groups(output, mask, !weight.defined() && !bias.defined());
+  Grouping groups(output, mask, !weight.defined() && !bias.defined());
+  groups.planes.centered = centered;
   const ScalarType type = loop_type(input.dtype());
   const Weights weights(groups, input, mask, weight, bias, type);
   const Target mean(center, type), spread(variance, type);
@@ -286,6 +276,20 @@ void normalize_affine_cpu(const Tensor& input, const Tensor& weight, const Tenso
                   at(out.data(), element), at(mean.data(), group), at(spread.data(), group));
   });
   for (const Target* t : {&out, &mean, &spread}) t->deliver();
+}
+
+}  // namespace
+
+void normalize_affine_cpu(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                          IntArrayRef dim, double eps, Tensor& output, Tensor& center,
+                          Tensor& variance) {
+  normalize(true, input, weight, bias, dim, eps, output, center, variance);
+}
+
+void normalize_rms_cpu(const Tensor& input, const Tensor& weight, IntArrayRef dim, double eps,
+                       Tensor& output, Tensor& mean_square) {
+  Tensor zeros = empty_like_tensor(mean_square);
+  normalize(false, input, weight, Tensor(), dim, eps, output, zeros, mean_square);
 }
 
 void normalize_over_cpu(const Tensor& input, IntArrayRef dim, double eps, Tensor& normal,
@@ -367,13 +371,10 @@ class SharedSums {
   std::vector<double> sums_;
 };
 
-}  // namespace
-
-void normalize_affine_backward_cpu(const Tensor& grad_output, const Tensor& input,
-                                   const Tensor& center, const Tensor& variance,
-                                   const Tensor& weight, const Tensor& bias, IntArrayRef dim,
-                                   double eps, ArrayRef<bool>, Tensor& grad_input,
-                                   Tensor& grad_weight, Tensor& grad_bias) {
+void normalize_backward(bool centered, const Tensor& grad_output, const Tensor& input,
+                        const Tensor& center, const Tensor& variance, const Tensor& weight,
+                        const Tensor& bias, IntArrayRef dim, double eps, Tensor& grad_input,
+                        Tensor& grad_weight, Tensor& grad_bias) {
   if (input.numel() == 0) {
     for (const Tensor* t : {&grad_input, &grad_weight, &grad_bias}) {
       if (t->defined()) fill_with(*t, Scalar(0.0));
@@ -382,7 +383,8 @@ void normalize_affine_backward_cpu(const Tensor& grad_output, const Tensor& inpu
   }
   const uint64_t mask = dim_mask(dim, input.dim());
   const Tensor model = grad_input.defined() ? grad_input : empty_like_tensor(input);
-  const Grouping groups(model, mask, !weight.defined() && !bias.defined());
+  Grouping groups(model, mask, !weight.defined() && !bias.defined());
+  groups.planes.centered = centered;
   const ScalarType type = loop_type(input.dtype());
   const Weights weights(groups, input, mask, weight, bias, type);
   const Tensor g = groups.dense(grad_output, type), x = groups.dense(input, type);
@@ -403,6 +405,28 @@ void normalize_affine_backward_cpu(const Tensor& grad_output, const Tensor& inpu
   if (grad_input.defined()) out.deliver();
   if (grad_weight.defined()) sums.write(true, weights.repeats(), grad_weight);
   if (grad_bias.defined()) sums.write(false, weights.repeats(), grad_bias);
+}
+
+}  // namespace
+
+void normalize_affine_backward_cpu(const Tensor& grad_output, const Tensor& input,
+                                   const Tensor& center, const Tensor& variance,
+                                   const Tensor& weight, const Tensor& bias, IntArrayRef dim,
+                                   double eps, ArrayRef<bool>, Tensor& grad_input,
+                                   Tensor& grad_weight, Tensor& grad_bias) {
+  normalize_backward(true, grad_output, input, center, variance, weight, bias, dim, eps, grad_input,
+                     grad_weight, grad_bias);
+}
+
+void normalize_rms_backward_cpu(const Tensor& grad_output, const Tensor& input,
+                                const Tensor& mean_square, const Tensor& weight, IntArrayRef dim,
+                                double eps, ArrayRef<bool>, Tensor& grad_input,
+                                Tensor& grad_weight) {
+  const Tensor zeros = empty_like_tensor(mean_square);
+  fill_with(zeros, Scalar(0.0));
+  Tensor none;
+  normalize_backward(false, grad_output, input, zeros, mean_square, weight, Tensor(), dim, eps,
+                     grad_input, grad_weight, none);
 }
 
 void normalize_over_backward_cpu(const Tensor& grad_normal, const Tensor& grad_variance,
@@ -437,64 +461,4 @@ void normalize_over_backward_cpu(const Tensor& grad_normal, const Tensor& grad_v
 
 }  // namespace ops
 
-namespace shape {
-
-void normalize_over(const Tensor& input, IntArrayRef dim, OutSpec* out) {
-  const uint64_t mask = dim_mask(dim, input.dim());
-  out[0] = {DimVector(input.sizes()), {}, input.dtype(), input.device()};
-  if (is_per_channel(input, mask)) keep_format(input, out);
-  out[1] = {reduced_sizes(input.sizes(), mask, true), {}, input.dtype(), input.device()};
-  out[2] = out[1];
-}
-
-void normalize_affine(const Tensor& input, const Tensor& weight, const Tensor& bias,
-                      IntArrayRef dim, OutSpec* out) {
-  for (const Tensor* t : {&weight, &bias}) {
-    if (!t->defined()) continue;
-    check(broadcast_sizes(t->sizes(), input.sizes()) == input.sizes(),
-          "_normalize_affine: expected weights that broadcast to ", input.sizes(), ", got ",
-          t->sizes());
-  }
-  if (weight.defined() && bias.defined()) {
-    check(weight.sizes() == bias.sizes(),
-          "_normalize_affine: expected weight and bias of one shape, got ", weight.sizes(), " and ",
-          bias.sizes());
-  }
-  normalize_over(input, dim, out);
-}
-
-void normalize_affine_backward(const Tensor& grad_output, const Tensor& input, const Tensor& center,
-                               const Tensor& variance, const Tensor& weight, const Tensor& bias,
-                               IntArrayRef dim, ArrayRef<bool> wanted, OutSpec* out) {
-  check_grad_output("_normalize_affine_gradients", grad_output, input.sizes());
-  OutSpec forward[3];
-  normalize_affine(input, weight, bias, dim, forward);
-  for (const Tensor* t : {&center, &variance}) {
-    check(t->sizes() == forward[1].sizes.ref(),
-          "_normalize_affine_gradients: expected statistics of shape ", forward[1].sizes, ", got ",
-          t->sizes());
-  }
-  out[0] = forward[0];
-  out[0].defined = wanted[0];
-  const Tensor* const affine[] = {&weight, &bias};
-  for (size_t i = 0; i < 2; ++i) {
-    const Tensor& t = *affine[i];
-    out[i + 1] = {{}, {}, input.dtype(), input.device(), t.defined() && wanted[i + 1]};
-    if (t.defined()) out[i + 1].sizes = DimVector(t.sizes()), out[i + 1].dtype = t.dtype();
-  }
-}
-
-void normalize_over_backward(const Tensor& grad_normal, const Tensor& grad_variance,
-                             const Tensor& normal, const Tensor& variance, IntArrayRef dim,
-                             OutSpec* out) {
-  check_grad_output("_normalize_over_backward", grad_normal, normal.sizes());
-  const DimVector kept = reduced_sizes(normal.sizes(), dim_mask(dim, normal.dim()), true);
-  check(variance.sizes() == kept.ref(), "_normalize_over_backward: expected variance of shape ",
-        kept, ", got ", variance);
-  if (grad_variance.defined()) check_grad_output("_normalize_over_backward", grad_variance, kept);
-  like(normal, out);
-  if (is_per_channel(normal, dim_mask(dim, normal.dim()))) keep_format(normal, out);
-}
-
-}  // namespace shape
 }  // namespace flambeau

@@ -10,6 +10,7 @@ inline constexpr int64_t kJoined = 512;
 
 struct Planes {
   int64_t outer, channels, inner;
+  bool centered = true;  // false: about zero instead of the mean; not in loops over rows
 };
 
 // Numbers by which normalised elements are scaled and shifted: `width` of them for the inner

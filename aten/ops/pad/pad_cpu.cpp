@@ -15,6 +15,7 @@
 #include "aten/core/shape.h"
 #include "aten/core/tensor_text.h"
 #include "aten/core/view.h"
+#include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/resample/taps.h"
 #include "torchgen_out/aten/pad_kernels.h"
@@ -99,9 +100,101 @@ std::vector<int64_t> source_rows(IntArrayRef sizes, IntArrayRef pad, std::string
   return rows;
 }
 
+// Constant padding of a tensor whose rows, the last dimension that is padded and what follows it,
+// are contiguous on both sides.
+class FramedRows {
+ public:
+  FramedRows(const Tensor& self, IntArrayRef pad, const Tensor& out)
+      : in_(self.sizes()), strides_(self.strides()), out_(out.sizes()), result_(out) {
+    const size_t ndim = in_.size(), padded = pad.size() / 2;
+    size_t trailing = 0;
+    while (trailing < padded && pad[2 * trailing] == 0 && pad[2 * trailing + 1] == 0) ++trailing;
+    usable_ = trailing < padded && out.is_contiguous() && out.numel() > 0 && self.numel() > 0;
+    if (!usable_) return;
+    outer_ = ndim - 1 - trailing;
+    int64_t dense = 1;
+    for (size_t d = ndim; d-- > outer_; dense *= in_[d]) {
+      usable_ &= in_[d] == 1 || strides_[d] == dense;
+      if (d > outer_) inner_ *= in_[d];
+    }
+    for (size_t d = 0; d < ndim; ++d) {
+      const size_t i = ndim - 1 - d;
+      before_.push_back(i < padded ? pad[2 * i] : 0);
+    }
+  }
+  bool usable() const { return usable_; }
+
+  template <typename T>
+  void run(const T* from, T value) const {
+    const int64_t width = out_[outer_] * inner_, rows = outer_ ? out_[outer_ - 1] : 1;
+    T* const to = static_cast<T*>(result_.data());
+    parallel_for(0, result_.numel() / width, width, [&](int64_t begin, int64_t end) {
+      while (begin < end) {  // rows that differ only in the dimension before theirs
+        const int64_t slab = begin / rows, stop = std::min(end, (slab + 1) * rows);
+        write_rows(from, slab, begin - slab * rows, stop - slab * rows, value, to + begin * width);
+        begin = stop;
+      }
+    });
+  }
+
+ private:
+  // Where a slab of the input begins that a slab of the output holds; -1: it holds none.
+  int64_t source_of(int64_t slab) const {
+    int64_t offset = 0;
+    for (size_t d = outer_ ? outer_ - 1 : 0; d-- > 0;) {
+      const int64_t place = slab % out_[d] - before_[d];
+      if (place < 0 || place >= in_[d]) return -1;
+      offset += place * strides_[d];
+      slab /= out_[d];
+    }
+    return offset;
+  }
+  template <typename T>
+  void write_rows(const T* from, int64_t slab, int64_t first, int64_t last, T value, T* to) const {
+    const int64_t m = out_[outer_], width = m * inner_, source = source_of(slab);
+    const int64_t above = outer_ ? before_[outer_ - 1] : 0, rows = outer_ ? in_[outer_ - 1] : 1;
+    const int64_t begin = source < 0 ? last : std::clamp(above, first, last);
+    const int64_t end = std::clamp(above + rows, begin, last);
+    const int64_t head = std::clamp<int64_t>(before_[outer_], 0, m);
+    const int64_t skipped = std::max<int64_t>(0, -before_[outer_]);
+    const int64_t kept = std::clamp<int64_t>(in_[outer_] - skipped, 0, m - head) * inner_;
+    T* filled = to;  // up to here; what lies between two copies is filled at once
+    for (int64_t r = begin; r < end; ++r) {
+      T* const row = to + (r - first) * width + head * inner_;
+      fill(filled, row - filled, value);
+      const int64_t step = outer_ ? (r - above) * strides_[outer_ - 1] : 0;
+      std::copy_n(from + source + step + skipped * inner_, kept, row);
+      filled = row + kept;
+    }
+    fill(filled, to + (last - first) * width - filled, value);
+  }
+  template <typename T>
+  static void fill(T* to, int64_t n, T value) {
+    constexpr int64_t kShort = 16;  // elements that do not repay a call
+    if (n > kShort) {
+      return splat(reinterpret_cast<const char*>(&value), sizeof(T), n,
+                   reinterpret_cast<char*>(to));
+    }
+    for (int64_t i = 0; i < n; ++i) to[i] = value;
+  }
+
+  IntArrayRef in_, strides_, out_;
+  const Tensor& result_;
+  DimVector before_;
+  size_t outer_ = 0;   // dimensions before the row's
+  int64_t inner_ = 1;  // elements of one step along the row
+  bool usable_ = false;
+};
+
 }  // namespace
 
 void constant_pad_nd_cpu(const Tensor& self, IntArrayRef pad, const Scalar& value, Tensor& out) {
+  const FramedRows rows(self, pad, out);
+  if (rows.usable()) {
+    return dispatch_stored(self.dtype(), "constant_pad_nd", [&]<typename T>() {
+      rows.run(static_cast<const T*>(self.data()), value.to<T>());
+    });
+  }
   ViewGeometry from{DimVector(self.sizes()), DimVector(self.strides()), self.storage_offset(),
                     self.dtype()};
   ViewGeometry to{DimVector(out.sizes()), DimVector(out.strides()), out.storage_offset(),

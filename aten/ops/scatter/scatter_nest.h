@@ -52,13 +52,18 @@ class Nest {
 
   template <typename T, typename S, typename Combine>
   void fiber(T* self, const int64_t* index, const S* src, const Combine& combine) const {
-    const int64_t step = along_.self, index_step = along_.index, src_step = along_.src;
+    const bool gapless = along_.self == 1 && along_.index == 1 && along_.src == 1;
+    gapless ? fiber(self, index, src, kGapless, combine) : fiber(self, index, src, along_, combine);
+  }
+  template <typename T, typename S, typename Combine>
+  [[gnu::always_inline]] void fiber(T* self, const int64_t* index, const S* src,
+                                    const Offsets& step, const Combine& combine) const {
     const auto size = static_cast<uint64_t>(size_);
     for (int64_t i = 0, n = length_; i < n; ++i) {
-      const int64_t place = index[i * index_step];
+      const int64_t place = index[i * step.index];
       if (static_cast<uint64_t>(place) >= size) [[unlikely]]
         fail_bounds(place);
-      combine(self[place * step], src[i * src_step]);
+      combine(self[place * step.self], src[i * step.src]);
     }
   }
 
@@ -77,6 +82,8 @@ class Nest {
       }
     }
   }
+
+  static constexpr Offsets kGapless{1, 1, 1};
 
   int64_t dim_ = 0;
   int64_t size_ = 1;     // of self along dim

@@ -215,11 +215,44 @@ void flip_cpu(const Tensor& self, IntArrayRef dims, Tensor& result) {
 
 namespace {
 
+template <typename T>
+void roll_run(const T* from, int64_t n, int64_t head, T* to) {
+  constexpr int64_t kShort = 32;  // elements that do not repay two calls
+  if (n >= kShort) {
+    std::memcpy(to + head, from, static_cast<size_t>(n - head) * sizeof(T));
+    std::memcpy(to, from + n - head, static_cast<size_t>(head) * sizeof(T));
+    return;
+  }
+  for (int64_t i = head; i < n; ++i) to[i] = from[i - head];
+  for (int64_t i = 0; i < head; ++i) to[i] = from[n - head + i];
+}
+
+// result <- self shifted by `by` places along `dim`, both row-major: both parts of a run at once.
+void roll_runs(const Tensor& self, int64_t by, int64_t dim, const Tensor& result) {
+  int64_t inner = 1;
+  for (int64_t d = dim + 1; d < self.dim(); ++d) inner *= self.size(d);
+  const int64_t run = self.size(dim) * inner;
+  dispatch_by_size(element_size(self.dtype()), "roll", [&]<typename T>() {
+    const T* from = static_cast<const T*>(self.data());
+    T* to = static_cast<T*>(result.data());
+    parallel_for(0, self.numel() / run, run, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin * run; i < end * run; i += run) {
+        roll_run(from + i, run, by * inner, to + i);
+      }
+    });
+  });
+}
+
 // result <- self shifted cyclically by sign * shift along `dim`.
 void roll_dim(const Tensor& self, int64_t shift, int64_t sign, int64_t dim, const Tensor& result) {
   const int64_t size = self.dim() ? self.size(dim) : 1;
   if (size <= 1 || self.numel() == 0) return copy_into(result, self);
   const int64_t by = (sign * (shift % size) + size) % size;
+  constexpr int64_t kManyRuns = 16;  // fewer long ones are divided within
+  const bool dense = self.is_contiguous() && result.is_contiguous();
+  if (dense && self.numel() >= kManyRuns * size * self.stride(dim)) {
+    return roll_runs(self, by, dim, result);
+  }
   const auto part = [&](const Tensor& t, int64_t begin, int64_t length) {
     return plain_view(t, view::narrow(t, dim, begin, length));
   };

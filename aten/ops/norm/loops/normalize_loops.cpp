@@ -46,11 +46,11 @@ FLAMBEAU_WIDE_VECTORS void forward(const Planes& p, int64_t first, int64_t last,
     T* to = static_cast<T*>(output) + channel * p.inner;
     const int64_t step = p.channels * p.inner;
     double sum = 0;
-    for (int64_t o = 0; o < p.outer; ++o) {
+    for (int64_t o = 0; o < p.outer && p.centered; ++o) {
       const T* x = from + o * step;
       sum += total<T>(p.inner, [x](int64_t i) { return x[i]; });
     }
-    const T mean = static_cast<T>(sum / count);
+    const T mean = p.centered ? static_cast<T>(sum / count) : T(0);
     double squares = 0;
     for (int64_t o = 0; o < p.outer; ++o) {
       const T* x = from + o * step;
@@ -342,7 +342,7 @@ FLAMBEAU_WIDE_VECTORS void affine_backward(const Planes& p, int64_t first, int64
       settle(part, p.inner, own);
     }
     const T pull = static_cast<T>(scale * scale * scale * found.along / count),
-            drop = static_cast<T>(found.grad / count);
+            drop = p.centered ? static_cast<T>(found.grad / count) : T(0);
     for (int64_t o = 0; o < p.outer; ++o) {
       const int64_t begin = o * p.channels * p.inner;
       pulled_run(g + begin, x + begin, mean, static_cast<T>(scale), pull, drop, weight,
