@@ -63,6 +63,7 @@ template <typename T>
 struct SpreadFiber {
   using Value = T;
   using Acc = T;
+  using Element = T;
   using Out = T;
   static Acc identity() { return Acc(0); }
   static Acc combine(Acc a, Acc b) { return static_cast<Acc>(a + b); }
@@ -78,6 +79,7 @@ template <typename T>
 struct SumFiber {
   using Value = T;
   using Acc = T;
+  using Element = T;
   using Out = T;
   static Acc identity() { return Acc(0); }
   static Acc combine(Acc a, Acc b) { return static_cast<Acc>(a + b); }

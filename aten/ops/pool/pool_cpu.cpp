@@ -107,19 +107,23 @@ bool fits_image_loops(const pool::Geometry& g) {
   return g.in_size() < int64_t{1} << 31 && !has_empty_windows(g);
 }
 
-// Contiguous planes of float32 or float64.
-void run_max_of_planes(const pool::Geometry& g, const Tensor& in, const Tensor& out,
+// Contiguous planes of floating types; half types are widened and narrowed, which is exact.
+void run_max_of_planes(const pool::Geometry& g, const Tensor& self, const Tensor& out,
                        const Tensor& indices) {
+  const ScalarType compute = compute_type(self.dtype());
   static const pool::MaxLoop* const tables[] = FLAMBEAU_ALL_LOOPS(pool_max);
-  const pool::MaxLoop loop = tables[cpu_isa()][loop_type(in.dtype())];
-  const auto bytes = static_cast<int64_t>(element_size(in.dtype()));
+  const pool::MaxLoop loop = tables[cpu_isa()][loop_type(compute)];
+  const Tensor in = cast_tensor(self, compute);
+  const Tensor to = out.dtype() == compute ? out : empty_tensor(out.sizes(), compute);
+  const auto bytes = static_cast<int64_t>(element_size(compute));
   const pool::Windows windows = g.windows();
   parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
     std::vector<double> scratch(static_cast<size_t>(2 * (windows.in[2] + windows.counts[2])));
     loop(windows, last - first, static_cast<const char*>(in.data()) + first * g.in_size() * bytes,
-         static_cast<char*>(out.data()) + first * g.out_size() * bytes,
+         static_cast<char*>(to.data()) + first * g.out_size() * bytes,
          indices.data_as<int64_t>() + first * g.out_size(), scratch.data());
   });
+  if (out.dtype() != compute) copy_into(out, to);
 }
 
 void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& indices) {
@@ -133,7 +137,8 @@ void run_max(const pool::Geometry& g, const Tensor& self, Tensor& out, Tensor& i
   }
   const Tensor in = contiguous_tensor(self);
   const bool some_empty = has_empty_windows(g);
-  const bool is_float = in.dtype() == ScalarType::Float32 || in.dtype() == ScalarType::Float64;
+  const ScalarType compute = compute_type(in.dtype());
+  const bool is_float = compute == ScalarType::Float32 || compute == ScalarType::Float64;
   if (is_float && fits_image_loops(g)) return run_max_of_planes(g, in, out, indices);
   dispatch_ordered(in.dtype(), "max_pool", [&]<typename T>() {
     parallel_for(0, g.planes, g.in_size() * 2, [&](int64_t first, int64_t last) {
