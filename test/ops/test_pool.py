@@ -107,21 +107,23 @@ def maxima_by_definition(x, kernel, stride, padding, dilation):
     return values, places
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize(
     "geometry", [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), (3, 3, 1, 2), (2, 5, 0, 3), (5, 4, 2, 1)]
 )
 def test_maxima_with_ties_and_nan(dtype, geometry):
     kernel, stride, padding, dilation = geometry
     rng = np.random.default_rng(kernel)
-    x = rng.integers(-3, 4, (2, 2, 23, 37)).astype(dtype)
+    x = rng.integers(-3, 4, (2, 2, 23, 37)).astype("float64" if dtype == "float64" else "float32")
     x[rng.random(x.shape) < 0.05] = np.nan
     x[rng.random(x.shape) < 0.1] = -np.inf
     x[0, 1, :9, :9] = -np.inf
-    values, places = F.max_pool2d(fb.from_numpy(x), kernel, stride, padding, dilation, return_indices=True)
+    given = fb.from_numpy(x).to(getattr(fb, dtype))  # all values are exact in every dtype
+    values, places = F.max_pool2d(given, kernel, stride, padding, dilation, return_indices=True)
     want_values, want_places = maxima_by_definition(x, kernel, stride, padding, dilation)
     assert np.array_equal(places.numpy(), want_places)
-    assert np.array_equal(values.numpy(), want_values, equal_nan=True)
+    assert values.dtype == given.dtype
+    assert np.array_equal(values.double().numpy(), want_values, equal_nan=True)
 
 
 @pytest.mark.parametrize("dims", [2, 3])
