@@ -207,6 +207,13 @@ def _reads(names: Sequence[str], pattern: str) -> list[str]:
     ]
 
 
+def _pointers(operands: int) -> tuple[str, ...]:
+    return tuple(
+        f"[[maybe_unused]] const auto* in{i} = reinterpret_cast<const stored_t<T>*>(data[{i + 1}]);"
+        for i in range(operands)
+    )
+
+
 def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitive], device: bool) -> LoopDecl:
     """Spell one case of a pointwise operator."""
     body = op.body
@@ -232,10 +239,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         name=name,
         out=_OUT.get(op.dtype.name, "T"),
         operands=len(body.operands),
-        inputs=tuple(
-            f"[[maybe_unused]] const auto* in{i} = reinterpret_cast<const stored_t<T>*>(data[{i + 1}]);"
-            for i in range(len(body.operands))
-        ),
+        inputs=_pointers(len(body.operands)),
         constants=tuple(_constants(body.params)),
         lines=(*reads, *writer.lines, *checks),
         result=result,

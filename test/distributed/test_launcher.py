@@ -21,7 +21,9 @@ names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZ
 shown = {name: os.environ[name] for name in names} | {"arguments": sys.argv[1:], "pid": os.getpid()}
 attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
 folder = pathlib.Path(__file__).parent
-folder.joinpath(f"shown-{os.environ['RANK']}-{attempt}").write_text(json.dumps(shown))
+part = folder.joinpath(f"part-{os.environ['RANK']}-{attempt}")
+part.write_text(json.dumps(shown))
+part.rename(folder.joinpath(f"shown-{os.environ['RANK']}-{attempt}"))  # which is whole when it is there
 """
 MEET = """
 import flambeau as fb

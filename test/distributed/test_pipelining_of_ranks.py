@@ -232,7 +232,7 @@ def test_an_exception_in_a_rank_raises_in_the_others():
     ended = Job(3, START + RAISES).ends()
     assert [one.status for one in ended] == [1, 1, 1]
     assert (
-        "RuntimeError: stage 2, micro-batch 0: failed to run forward: KeyError: 'broken'" in ended[2].output
+        "PipelineStage: stage 2, micro-batch 0: failed to run forward: KeyError: 'broken'" in ended[2].output
     )
     assert "in Schedule1F1B on rank 2" in ended[2].output
     for rank in (0, 1):

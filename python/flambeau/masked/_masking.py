@@ -34,6 +34,13 @@ def dims_of(input: Tensor, dim: Dims) -> tuple[int, ...]:
     return tuple(d for d in wrapped_dims("flambeau.masked", dim, input.dim()) if d < input.dim())
 
 
+def product_dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
+    """Return the dimensions that are multiplied one by one, with those that a scalar has by name."""
+    if input.dim() == 0 and (isinstance(dim, int) or dim):
+        return (*wrapped_dims("flambeau.masked", dim, 0),)  # autocast gives this reduction in float32, too
+    return dims_of(input, dim)
+
+
 def mask_of(input: Tensor, mask: Tensor) -> Tensor:
     """The mask as bools of the input's shape."""
     if mask.dim() > input.dim():

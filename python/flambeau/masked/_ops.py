@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
-from flambeau._arguments.dims import wrapped_dims
 from flambeau._C import Tensor, dtype
 from flambeau._loading.documentation import described_by
 from flambeau.masked._masked_input import takes_masked
@@ -24,6 +23,7 @@ from flambeau.masked._masking import (
     is_inexact,
     lowest,
     mask_of,
+    product_dims,
     shared_arguments,
     sum_dtype,
 )
@@ -79,10 +79,7 @@ def prod(
         tensor([2., 3.])
     """
     result = filled(input.to(sum_dtype(input, dtype)), mask, 1)
-    dims = dims_of(input, dim)
-    if input.dim() == 0 and (isinstance(dim, int) or dim):
-        dims = (*wrapped_dims("flambeau.masked", dim, 0),)  # autocast gives this reduction in float32, too
-    for d in sorted(dims, reverse=True):
+    for d in sorted(product_dims(input, dim), reverse=True):
         result = result.prod(d, keepdim)
     return result
 

@@ -108,7 +108,7 @@ class Executor:
         tag = _TAGS * source + (0 if target > source else 2)
         what = "output" if target > source else "gradients"
         verb = "sending to" if to_other else "receiving from"
-        words = f"stage {index}: {verb} rank {self._owner[other]} the {what} of stage {source}"
+        words = f"PipelineStage: stage {index}: {verb} rank {self._owner[other]} the {what} of stage {source}"
         return Peer(stage.group, self._owner[other], tag, words, stage.device, self._table)
 
     def run(self, actions: Sequence[_Action], step: Step) -> None:
@@ -238,8 +238,8 @@ class Executor:
         if step.trains and not (isinstance(loss, Tensor) and loss.numel() == 1):
             got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise RuntimeError(
-                f"stage {max(self._stages)}, micro-batch {microbatch}: expected a loss_fn that returns a "
-                f"tensor with one element, got {got}"
+                f"PipelineStage: stage {max(self._stages)}, micro-batch {microbatch}: expected a loss_fn that "
+                f"returns a tensor with one element, got {got}"
             )
         return loss
 
@@ -251,8 +251,8 @@ class Executor:
             self._step.losses[microbatch] = loss.detach()
             if not loss.requires_grad:
                 raise RuntimeError(
-                    f"stage {stage.stage_index}, micro-batch {microbatch}: expected a loss that requires a "
-                    "gradient, got one that does not require grad and does not have a grad_fn"
+                    f"PipelineStage: stage {stage.stage_index}, micro-batch {microbatch}: expected a loss that "
+                    "requires a gradient, got one that does not require grad and does not have a grad_fn"
                 )
         else:
             grads = self._taken_gradients(stage.stage_index, microbatch)

@@ -78,8 +78,8 @@ class Pipe(Module):
         """
         if not isinstance(stage_idx, int) or not 0 <= stage_idx < self.num_stages:
             raise ValueError(
-                f"Pipe.get_stage_module: Invalid stage index {stage_idx}!: expected 0 to "
-                f"{self.num_stages - 1}"
+                f"Pipe.get_stage_module: expected a stage from 0 to {self.num_stages - 1}, got {stage_idx}: "
+                f"Invalid stage index {stage_idx}!"
             )
         return self.split_gm.get_submodule(f"submod_pp_{stage_idx}")
 

@@ -86,7 +86,7 @@ def _fixed_arguments(module: Module, args: tuple[Any, ...], kwargs: dict[str, An
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(
-            f"pipeline: expected the arguments of {type(module).__name__}.forward: {error}"
+            f"pipeline: expected the arguments of {type(module).__name__}.forward, got others: {error}"
         ) from None
     bound.apply_defaults()
     return {name: value for name, value in bound.arguments.items() if not isinstance(value, Tensor)}

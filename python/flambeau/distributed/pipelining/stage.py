@@ -81,7 +81,7 @@ class PipelineStage:
                 f"index {stage_index} is out of range of {num_stages}"
             )
         if get_mesh is not None:
-            raise ValueError("PipelineStage: expected get_mesh=None, since stages exchange plain tensors")
+            raise ValueError(f"PipelineStage: expected get_mesh=None, for plain tensors, got {get_mesh!r}")
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.device, self.dw_builder = flambeau.device(device), dw_builder
         self.group = default_group() if group is None else group
@@ -138,7 +138,7 @@ class PipelineStage:
             what cannot be sent to the next stage.
         """
         self._check("arguments", fwd_chunk_id, args)
-        where = f"stage {self.stage_index}, micro-batch {fwd_chunk_id}"
+        where = f"PipelineStage: stage {self.stage_index}, micro-batch {fwd_chunk_id}"
         try:
             with self.gradients.unreduced():
                 result = self.submod(*args, **(kwargs or {}))
@@ -193,7 +193,7 @@ class PipelineStage:
         """
         outputs, given, inputs = self._state_of(bwd_chunk_id, loss, grads)
         self.gradients.before_backward(last_backward)
-        where = f"stage {self.stage_index}, micro-batch {bwd_chunk_id}"
+        where = f"PipelineStage: stage {self.stage_index}, micro-batch {bwd_chunk_id}"
         try:
             if full_backward or self.dw_builder is not None or not self.gradients.splits():
                 found = whole_backward(outputs, given, inputs)
@@ -222,8 +222,8 @@ class PipelineStage:
             later()
         except Exception as error:
             raise RuntimeError(
-                f"stage {self.stage_index}, micro-batch {bwd_chunk_id}: failed to run backward for weights: "
-                f"{type(error).__name__}: {error}"
+                f"PipelineStage: stage {self.stage_index}, micro-batch {bwd_chunk_id}: failed to run backward "
+                f"for weights: {type(error).__name__}: {error}"
             ) from error
 
     def scale_grads(self, grad_scale_factor: int) -> None:

@@ -114,7 +114,7 @@ class SymInt(_Number):
 def _power_of_two(exponent: Any) -> Any:
     """Return what a shift by some bits multiplies with."""
     if exponent < 0:
-        raise ValueError("negative shift count")
+        raise ValueError(f"SymInt: expected a shift by 0 or more, got {exponent}: negative shift count")
     return 2**exponent
 
 
