@@ -238,8 +238,8 @@ class Executor:
         if step.trains and not (isinstance(loss, Tensor) and loss.numel() == 1):
             got = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise RuntimeError(
-                f"PipelineStage: stage {max(self._stages)}, micro-batch {microbatch}: expected a loss_fn that "
-                f"returns a tensor with one element, got {got}"
+                f"PipelineStage: stage {max(self._stages)}, micro-batch {microbatch}: expected a loss_fn "
+                f"that returns a tensor with one element, got {got}"
             )
         return loss
 
@@ -251,8 +251,8 @@ class Executor:
             self._step.losses[microbatch] = loss.detach()
             if not loss.requires_grad:
                 raise RuntimeError(
-                    f"PipelineStage: stage {stage.stage_index}, micro-batch {microbatch}: expected a loss that "
-                    "requires a gradient, got one that does not require grad and does not have a grad_fn"
+                    f"PipelineStage: stage {stage.stage_index}, micro-batch {microbatch}: expected a loss "
+                    "that requires a gradient, got one that does not require grad and does not have a grad_fn"
                 )
         else:
             grads = self._taken_gradients(stage.stage_index, microbatch)

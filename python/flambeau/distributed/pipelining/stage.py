@@ -222,8 +222,8 @@ class PipelineStage:
             later()
         except Exception as error:
             raise RuntimeError(
-                f"PipelineStage: stage {self.stage_index}, micro-batch {bwd_chunk_id}: failed to run backward "
-                f"for weights: {type(error).__name__}: {error}"
+                f"PipelineStage: stage {self.stage_index}, micro-batch {bwd_chunk_id}: failed to run "
+                f"backward for weights: {type(error).__name__}: {error}"
             ) from error
 
     def scale_grads(self, grad_scale_factor: int) -> None:
