@@ -50,7 +50,7 @@ def members(wheel):
 
 
 def test_the_wheel_is_small(wheel):
-    assert wheel.stat().st_size <= 0.155 * SIZE_OF_PYTORCH
+    assert wheel.stat().st_size <= 0.16 * SIZE_OF_PYTORCH
 
 
 def test_the_tag_names_the_oldest_glibc(wheel):

@@ -130,9 +130,9 @@ class Outbox:
             batch.add(isend, body, self._peer, self._peer.tag, self._works)
         elif found != known[microbatch]:
             raise RuntimeError(
-                f"PipelineStage: expected tensors of the shapes, dtypes and requires_grad "
-                f"{known[microbatch]}, as in an earlier step with equal arguments, got {found}: {self._peer.words}, micro-batch "
-                f"{microbatch}"
+                "PipelineStage: expected tensors of the shapes, dtypes and requires_grad "
+                f"{known[microbatch]}, as in an earlier step with equal arguments, got {found}: "
+                f"{self._peer.words}, micro-batch {microbatch}"
             )
         for tensor in tensors:
             if tensor is not None:
