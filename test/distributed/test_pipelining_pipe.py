@@ -222,7 +222,7 @@ REFUSED = [
     (LAYERS, {"split_spec": {}, "split_policy": lambda g: g}, ValueError, "Cannot specify both"),
     (LAYERS, {"split_policy": lambda g: None}, TypeError, "expected a GraphModule"),
     (LAYERS, {"mb_args": X}, TypeError, "expected a tuple as mb_args, got Tensor"),
-    (LAYERS, {"mb_args": (X, X, X)}, TypeError, "expected the arguments of Sequential.forward: too many"),
+    (LAYERS, {"mb_args": (X, X, X)}, TypeError, "of Sequential.forward, got others: too many"),
     (LAYERS, {"mb_args": (fb.ones(2, 4),)}, RuntimeError, "shapes cannot be multiplied"),
     (LAYERS, END, ValueError, r"expected computations in each stage, got none in \[1\]"),
     (LAYERS, BEGINNING, ValueError, r"expected computations in each stage, got none in \[0\]"),

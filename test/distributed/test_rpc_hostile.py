@@ -417,7 +417,9 @@ import os
 import flambeau.distributed.rpc as rpc
 rank = int(os.environ["RANK"])
 rpc.init_rpc(f"w{rank}")
-print("secret", len(os.environ["FLAMBEAU_RPC_SECRET"]), rpc.rpc_sync(f"w{1 - rank}", max, args=(rank, 5)))
+found = rpc.rpc_sync(f"w{1 - rank}", max, args=(rank, 5))
+# In one write, so that the lines of both processes stay whole.
+os.write(1, f"secret {len(os.environ['FLAMBEAU_RPC_SECRET'])} {found}\n".encode())
 rpc.shutdown()
 """
 
