@@ -419,7 +419,7 @@ rank = int(os.environ["RANK"])
 rpc.init_rpc(f"w{rank}")
 found = rpc.rpc_sync(f"w{1 - rank}", max, args=(rank, 5))
 # In one write, so that the lines of both processes stay whole.
-os.write(1, f"secret {len(os.environ['FLAMBEAU_RPC_SECRET'])} {found}\n".encode())
+os.write(1, f"secret {len(os.environ['FLAMBEAU_RPC_SECRET'])} {found}\\n".encode())
 rpc.shutdown()
 """
 
