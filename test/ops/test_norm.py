@@ -88,6 +88,19 @@ def test_root_mean_square_of_special_rows() -> None:
         assert empty.grad.shape == sizes
 
 
+def test_batches_of_dimensions_that_do_not_exist_are_refused() -> None:
+    """The batching rule of one operator once called that operator again, without an end."""
+    function = fb.ops.aten._normalize_rms
+    x, weights = made(3, 4, 5), made(3, 5)
+    for dim in ((7,), (2, 2), (-9,)):
+        for operands in ((x, None), (x, made(5))):
+            with pytest.raises((IndexError, RuntimeError)):
+                fb.vmap(lambda a, d=dim, w=operands[1]: function(a, w, d, 1e-3)[0])(operands[0])
+    found = fb.vmap(lambda a, w: function(a, w, (1,), 1e-3)[0])(x, weights)
+    expected = fb.stack([function(a, w, (1,), 1e-3)[0] for a, w in zip(x, weights, strict=True)])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_a_large_mean_does_not_cancel_in_root_mean_square() -> None:
     x = fb.full((2, 1000), 1e4) + fb.arange(1000.0) * 1e-2
     x.requires_grad_()
