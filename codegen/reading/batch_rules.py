@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from codegen.language.blocks import expressions
 from codegen.language.forms import result_names, takes_list, tensor_args
 from codegen.language.overloads import plain
+from codegen.language.pyexpr import children
 from codegen.language.tensor_expr import unknown
 from codegen.model import (
     BaseType,
     BatchPlace,
     BatchRule,
+    Call,
     ListType,
     OptionalType,
+    Statement,
     TupleType,
     Type,
+    Var,
 )
 from codegen.model.enumerations import BatchMethod, BatchRole, DimKind
 from codegen.reading import keys
@@ -89,7 +94,26 @@ def _expression(text: Text, draft: Draft, context: Context) -> BatchRule | None:
     want = returns[0] if len(returns) == 1 else TupleType(returns)
     scope = context.scope(variables, draft, draft.name, inplace_allowed=True)
     body = parse_function(text, scope, context.collector, want)
-    return None if body is None else BatchRule(BatchMethod.PARTS, (), body, position=text.position)
+    if body is None:
+        return None
+    _check_recursion(body, draft, context)
+    return BatchRule(BatchMethod.PARTS, (), body, position=text.position)
+
+
+def _check_recursion(body: Sequence[Statement], draft: Draft, context: Context) -> None:
+    """Refuse a call of the operator with the same tensors: the batch would choose the same rule again."""
+    forms = {form.name for form in draft.forms}
+    given = {a.name for a in tensor_args(draft.schema)}
+    pending = list(expressions(body))
+    while pending:
+        expr = pending.pop()
+        pending += children(expr)
+        if not isinstance(expr, Call) or expr.form not in forms:
+            continue
+        if given <= {a.name for a in expr.args if isinstance(a, Var)}:
+            message = f"vmap: the rule calls {expr.form} with the same tensors and would never return"
+            hint = "call other operators, or this one with other tensors"
+            context.collector.add(expr.position, "FB0313", message, hint)
 
 
 def _places(fields: Fields, draft: Draft) -> Iterator[BatchPlace]:

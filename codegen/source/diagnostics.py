@@ -59,6 +59,7 @@ CODES: dict[str, str] = {
     "FB0310": "composite that always calls itself",
     "FB0311": "part not defined for a dtype that the composite claims",
     "FB0312": "body with a path that does not return, or an unreachable statement",
+    "FB0313": "batching rule that calls its own operator with the same tensors",
     # FB04xx: derivatives
     "FB0401": "derivative of an unknown operator",
     "FB0402": "missing derivative",

@@ -13,7 +13,7 @@ from .compare import Different, same
 from .twin import to_flambeau, to_torch, twin
 
 DTYPES = ("float32",)
-SAMPLES = 4
+SAMPLES = 8
 SCALES = (1.0, 0.75)  # entries differ, and stay positive, definite or triangular where they were
 
 

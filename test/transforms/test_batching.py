@@ -207,3 +207,33 @@ def test_gradients_of_gathers_with_batches_of_some_arguments():
     assert fb.allclose(fb.func.vmap(f, (None, 0))(x[0], index), stacked(lambda i: f(x[0], i), index))
     numbers = fb.func.vmap(f)(fb.arange(5.0), fb.zeros(5, dtype=fb.int64))
     assert fb.equal(numbers, 2 * fb.arange(5.0))
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (1, 4), (3, 0)])
+@pytest.mark.parametrize("count", [0, 2])
+def test_searches_for_batched_values_in_rows_without_a_batch(shape: tuple[int, ...], count: int):
+    rows = fb.rand(shape).sort(-1)[0]
+    values = fb.rand((5, *shape[:-1], count))
+    expected = fb.stack([fb.searchsorted(rows, v) for v in values])
+    assert fb.equal(vmap(lambda v: fb.searchsorted(rows, v))(values), expected)
+
+
+@pytest.mark.parametrize("index", [1, -1])
+@pytest.mark.parametrize("in_dims", [(0, 0), (0, None), (None, 0), (1, 0)])
+def test_select_scatter_of_a_source_without_dimensions(index: int, in_dims: tuple[int | None, int | None]):
+    rows, numbers = fb.arange(9.0).reshape(3, 3), fb.tensor([-1.0, -2.0, -3.0])
+    given = (rows if in_dims[0] is not None else rows[0], numbers if in_dims[1] is not None else numbers[0])
+    entries = rows.unbind(in_dims[0]) if in_dims[0] is not None else [rows[0]] * 3
+    expected = [
+        fb.select_scatter(entry, numbers[i if in_dims[1] is not None else 0], 0, index)
+        for i, entry in enumerate(entries)
+    ]
+    found = vmap(lambda a, b: fb.select_scatter(a, b, 0, index), in_dims=in_dims)(*given)
+    assert fb.equal(found, fb.stack(expected))
+
+
+def test_select_scatter_of_a_batch_refuses_what_one_entry_refuses():
+    with pytest.raises(IndexError):
+        vmap(lambda a, b: fb.select_scatter(a, b, 0, 3))(fb.zeros(2, 3), fb.ones(2))
+    with pytest.raises(RuntimeError, match="expected src to have a size"):
+        vmap(lambda a, b: fb.select_scatter(a, b, 0, 1))(fb.zeros(2, 3), fb.ones(2, 2))
