@@ -100,7 +100,7 @@ demo: build $(VENV)/.demo.installed  ## build everything, train a network on han
 .PHONY: test
 test: build cpp-test $(VENV)/.test.installed  ## build everything, run the test suite
 	$(call say,Running the Python tests)
-	@$(PY) -m pytest -n $(JOBS) test
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal test
 
 .PHONY: test-page
 test-page: build $(VENV)/.test.installed  ## follow docs/adding-an-operator.md in a clone: build it, run its operators' tests

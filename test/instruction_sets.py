@@ -46,7 +46,7 @@ def runnable_levels() -> list[str]:
 def run(level: str, jobs: int, sample: int) -> bool:
     """Run the sample with one set; whether it passed."""
     began = time.monotonic()
-    options = ["-n", str(jobs), "-p", "sampling", "--sample", str(sample)]
+    options = ["-n", str(jobs), "--dist", "worksteal", "-p", "sampling", "--sample", str(sample)]
     # Threads of several processes share the cores: they must not spin while they wait.
     environment = {"OMP_WAIT_POLICY": "passive"} | os.environ | environment_of(level)
     status = subprocess.run(

@@ -1,57 +1,52 @@
 """Compile every generated CUDA source with nvcc; run the device code's own logic on the host.
 
-No GPU is needed.
-
-An object whose source and headers did not change since it last compiled is not compiled again.
+No GPU is needed. ccache, where `make env` has installed it, compiles only what has changed in any checkout.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADERS = ("aten/cuda", "aten/core", "c10/core")
+FLAGS = ("-std=c++20", "-arch=sm_90", "-O2", "--expt-relaxed-constexpr", "-I.")
 
 
-def header_hash() -> str:
-    """Hash of every header that device code can include."""
-    digest = hashlib.sha256()
-    for folder in HEADERS:
-        for path in sorted((ROOT / folder).rglob("*.*h")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+def complaint(*command: str) -> str | None:
+    """Run a command; return what it prints if it fails."""
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if not result.returncode:
+        return None
+    return result.stderr + result.stdout or f"exit status {result.returncode}"
 
 
-def compile_one(nvcc: str, source: Path, out: Path, headers: str) -> tuple[Path, str | None]:
-    """Compile `source` unless its stamp is current; return it with the compiler's complaint, if any."""
-    stamp = out / f"{source.stem}.stamp"
-    wanted = hashlib.sha256(source.read_bytes() + headers.encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted:
-        return source, None
-    command = [nvcc, "-std=c++20", "-arch=sm_90", "-O2", "--expt-relaxed-constexpr", "-I.", "-c"]
-    result = subprocess.run(
-        [*command, str(source), "-o", str(out / f"{source.stem}.o")], cwd=ROOT, capture_output=True, text=True
-    )
-    if result.returncode:
-        return source, result.stderr or result.stdout
-    stamp.write_text(wanted)
-    return source, None
+def compiler(nvcc: str) -> list[str]:
+    """Return the words that start nvcc, through ccache if this environment has it."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = shutil.which("ccache", path=beside), shutil.which(nvcc)
+    return [word for word in found if word] if found[1] else [nvcc]
 
 
-def run_on_host(nvcc: str, source: Path, out: Path) -> str | None:
+def compile_one(nvcc: list[str], source: Path, out: Path) -> str | None:
+    """Compile `source`; return the compiler's complaint, if any."""
+    # Paths within the checkout, so that the results serve other checkouts.
+    target = str((out / f"{source.stem}.o").relative_to(ROOT))
+    return complaint(*nvcc, *FLAGS, "-c", str(source.relative_to(ROOT)), "-o", target)
+
+
+def run_on_host(nvcc: list[str], source: Path, out: Path) -> str | None:
     """Build and run a program that calls device code on the host; return its complaint, if any."""
-    program = out / source.stem
-    flags = ["-std=c++20", "-arch=sm_90", "-O2", "--expt-relaxed-constexpr", "-I."]
-    for command in ([nvcc, *flags, str(source), "-o", str(program)], [str(program)]):
-        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if result.returncode:
-            return result.stderr + result.stdout
-    return None
+    program = str(out / source.stem)
+    return (
+        compile_one(nvcc, source, out)
+        or complaint(nvcc[-1], *FLAGS, f"{program}.o", "-o", program)
+        or complaint(program)
+    )
 
 
 def main() -> int:
@@ -66,13 +61,15 @@ def main() -> int:
     if not sources:
         print("cuda-check: no generated CUDA sources; run make codegen", file=sys.stderr)
         return 1
-    headers = header_hash()
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        results = list(pool.map(lambda s: compile_one(arguments.nvcc, s, out, headers), sources))
     programs = sorted((ROOT / "test" / "cuda").glob("*.cu"))
-    runs = [(source, run_on_host(arguments.nvcc, source, out)) for source in programs]
-    failures = [(source, text) for source, text in results if text is not None]
-    broken = [(source, text) for source, text in runs if text is not None]
+    nvcc = compiler(arguments.nvcc)
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        # The largest source takes longest.
+        by_size = sorted(sources, key=lambda source: -source.stat().st_size)
+        runs = [(source, pool.submit(run_on_host, nvcc, source, out)) for source in programs]
+        compiled = [(source, pool.submit(compile_one, nvcc, source, out)) for source in by_size]
+    failures = [(source, found.result()) for source, found in compiled if found.result()]
+    broken = [(source, found.result()) for source, found in runs if found.result()]
     for source, text in (*failures, *broken):
         print(f"--- {source.relative_to(ROOT)}\n{text}", file=sys.stderr)
     print(f"cuda-check: {len(sources) - len(failures)} of {len(sources)} sources compile for sm_90")

@@ -10,7 +10,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from distributed.forks import Forks
+
 ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("checkpoint", "fsdp", "pipelining", "rpc", "tensor")
+PYTORCH = Forks("torch", *(f"torch.distributed.{name}" for name in PARTS))
 SHARED = Path("/dev/shm")
 
 
@@ -68,14 +72,19 @@ class Job:
                 "RANK": str(rank),
                 "WORLD_SIZE": str(size),
             }
-            output = Path(self.folder.name, f"output-{rank}").open("w+")
-            process = subprocess.Popen(
-                [sys.executable, str(script)],
-                env=environment(**places, LOCAL_RANK=str(rank), **variables),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            path = Path(self.folder.name, f"output-{rank}")
+            output = path.open("w+")
+            around = environment(**places, LOCAL_RANK=str(rank), **variables)
+            if framework == "torch":
+                process = PYTORCH.start(script, path, around)
+            else:
+                process = subprocess.Popen(
+                    [sys.executable, str(script)],
+                    env=around,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
             self.processes.append(process)
             self.outputs.append(output)
 
