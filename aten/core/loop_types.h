@@ -9,25 +9,6 @@
 #define FLAMBEAU_EXPAND_LOOPS(name, isa) FLAMBEAU_JOIN_LOOPS(name, isa)
 #define FLAMBEAU_LOOPS(name) FLAMBEAU_EXPAND_LOOPS(name, FLAMBEAU_ISA)
 
-// The tables of one operator for all instruction sets: their declarations, and the list of them.
-// They are weak: in a build for one instruction set (-DFLAMBEAU_ISA) those of the others are null.
-#if defined(__x86_64__) && !defined(FLAMBEAU_ONE_ISA)
-#define FLAMBEAU_DECLARE_LOOPS(type, name)                       \
-  namespace loops {                                              \
-  extern const type name##_loops_x86_64[] __attribute__((weak)); \
-  extern const type name##_loops_v3[] __attribute__((weak));     \
-  extern const type name##_loops_v4[] __attribute__((weak));     \
-  }
-#define FLAMBEAU_ALL_LOOPS(name) \
-  {loops::name##_loops_x86_64, loops::name##_loops_v3, loops::name##_loops_v4}
-#else
-#define FLAMBEAU_DECLARE_LOOPS(type, name)  \
-  namespace loops {                         \
-  extern const type name##_loops_generic[]; \
-  }
-#define FLAMBEAU_ALL_LOOPS(name) {loops::name##_loops_generic}
-#endif
-
 namespace flambeau {
 
 inline constexpr int kMaxParams = 8;

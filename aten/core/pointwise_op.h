@@ -3,9 +3,8 @@
 #include <optional>
 #include <string_view>
 
-#include "aten/core/loop_types.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/out_spec.h"
-#include "c10/core/isa.h"
 
 namespace flambeau {
 
@@ -28,9 +27,8 @@ struct PointwiseOp {
   uint8_t num_operands;
   uint8_t num_params;
   uint8_t masks;  // bit i: operand i is bool or uint8 and does not take part in promotion
-  // Per ISA an array by compute dtype; a null entry is unsupported. Half types run the Float32
-  // loop.
-  const PointwiseLoop* loops[kNumIsas];
+  // By compute dtype; a null entry is unsupported. Half types run the Float32 loop.
+  LoopTable<PointwiseLoop> loops;
 };
 
 // A tensor or a number, by reference: lives as long as the call's arguments.

@@ -15,8 +15,7 @@ struct ReduceOp {
   bool no_dims_are_all;                // an empty list of dims reduces all; else nothing
   bool integers_widen;                 // bool and integers become int64 (sum, prod)
   uint8_t acc_size[kNumComputeTypes];  // bytes of an accumulator, by compute dtype
-  const ReduceLoops*
-      loops[kNumIsas];  // per ISA an array by compute dtype; init is null: unsupported
+  LoopTable<ReduceLoops> loops;        // by compute dtype; init is null: unsupported
 };
 
 // Dtypes, sizes and device of the result; all checks. `dtype` casts the operands first.

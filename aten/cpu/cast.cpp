@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "aten/core/loop_types.h"
+#include "aten/core/loop_table.h"
 
 namespace flambeau {
 
@@ -11,8 +11,8 @@ FLAMBEAU_DECLARE_LOOPS(CastTable, cast)
 namespace {
 
 const CastTable& cast_table() {
-  static constexpr const CastTable* kTables[kNumIsas] = FLAMBEAU_ALL_LOOPS(cast);
-  return *kTables[cpu_isa()];
+  static const LoopTable<CastTable> table = FLAMBEAU_LOOP_TABLE(cast);
+  return table[0];
 }
 
 }  // namespace

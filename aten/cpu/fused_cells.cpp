@@ -8,12 +8,12 @@ namespace {
 std::span<const LoopCell> registered_cells;
 std::span<const FoldCell> registered_folds;
 
-using Names = std::unordered_map<const PointwiseLoop*, const char*>;
+using Cells = std::unordered_map<std::string_view, const LoopCell*>;
 
-Names names_by_loops() {
-  Names names;
-  for (const LoopCell& cell : registered_cells) names.emplace(cell.loops[cpu_isa()], cell.name);
-  return names;
+Cells cells_by_name() {
+  Cells cells;
+  for (const LoopCell& cell : registered_cells) cells.emplace(cell.loops.name(), &cell);
+  return cells;
 }
 
 }  // namespace
@@ -37,9 +37,12 @@ const FoldCell* fold_cell_of(std::string_view entry) {
 }
 
 const char* cell_of(const PointwiseOp& op) {
-  static const Names names = names_by_loops();
-  const auto found = names.find(op.loops[cpu_isa()]);
-  return found == names.end() ? nullptr : found->second;
+  static const Cells cells = cells_by_name();
+  if (!op.loops.name()) return nullptr;
+  const auto found = cells.find(op.loops.name());
+  // An extension's loops may have the name of other loops.
+  const bool is_cell = found != cells.end() && found->second->loops.get() == op.loops.get();
+  return is_cell ? found->second->name : nullptr;
 }
 
 }  // namespace flambeau

@@ -10,8 +10,8 @@ namespace flambeau {
 
 struct LoopCell {
   const char* name;
-  bool is_heavy;                         // bound by arithmetic, not by memory
-  const PointwiseLoop* loops[kNumIsas];  // those of its descriptor
+  bool is_heavy;                   // bound by arithmetic, not by memory
+  LoopTable<PointwiseLoop> loops;  // those of its descriptor
 };
 
 // A reduction without tensors of its own; lists of names are divided by spaces.

@@ -9,11 +9,11 @@
 #include <numbers>
 #include <utility>
 
+#include "aten/core/loop_table.h"
 #include "aten/cpu/random_loops.h"
 #include "c10/core/check.h"
 #include "c10/core/device_backend.h"
 #include "c10/core/fork_mutex.h"
-#include "c10/core/isa.h"
 
 namespace flambeau {
 
@@ -37,8 +37,8 @@ uint32_t temper(uint32_t y) {
 }
 
 const RandomLoops& random_loops() {
-  static const RandomLoops* const tables[] = FLAMBEAU_ALL_LOOPS(random);
-  return *tables[cpu_isa()];
+  static const LoopTable<RandomLoops> table = FLAMBEAU_LOOP_TABLE(random);
+  return table[0];
 }
 
 // Box-Muller on blocks of 16 uniforms in place: the first eight are radii, the last eight angles.

@@ -7,7 +7,7 @@ namespace flambeau {
 
 // `dtype`: the compute type, or one that the operator's loops take as it lies in memory.
 inline PointwiseLoop loop_of(const PointwiseOp& op, ScalarType dtype) {
-  const PointwiseLoop loop = op.loops[cpu_isa()][index_of(dtype)];
+  const PointwiseLoop loop = op.loops[index_of(dtype)];
   if (!loop) [[unlikely]]
     fail_dtype(op.name, dtype);
   return loop;
@@ -15,7 +15,7 @@ inline PointwiseLoop loop_of(const PointwiseOp& op, ScalarType dtype) {
 
 // Whether a loop reads and writes `dtype`, which it does not compute in, as it lies in memory.
 inline bool has_stored_loop(const PointwiseOp& op, ScalarType dtype) {
-  return dtype == ScalarType::BFloat16 && op.loops[cpu_isa()][index_of(dtype)];
+  return dtype == ScalarType::BFloat16 && op.loops[index_of(dtype)];
 }
 
 // Numbers are operands of the compute type; in a loop over stored elements they must lose nothing.

@@ -118,12 +118,12 @@ ScalarType stored_type(const ReduceOp& op, ScalarType compute, ArrayRef<const Te
     if (t->dtype() != own) return compute;
   }
   const bool reads = is_reduced_floating_type(own) && compute == ScalarType::Float32 &&
-                     op.loops[cpu_isa()][index_of(own)].init;
+                     op.loops[index_of(own)].init;
   return reads ? own : compute;
 }
 
 const ReduceLoops& loops_of(const ReduceOp& op, ScalarType compute) {
-  const ReduceLoops& loops = op.loops[cpu_isa()][index_of(compute)];
+  const ReduceLoops& loops = op.loops[index_of(compute)];
   if (!loops.init) fail_dtype(op.name, compute);
   return loops;
 }

@@ -178,8 +178,7 @@ inline recording::Log* log_of_call(const OperatorEntry& op, DispatchKeySet keys)
   if (keys.highest() != static_cast<int>(DispatchKey::Tracing)) return nullptr;
   recording::Log* const log = recording::current;
   const bool is_plain =
-      log && !log->options.results &&
-      !__atomic_load_n(&op.boxed[static_cast<int>(DispatchKey::Tracing)], __ATOMIC_ACQUIRE);
+      log && !log->options.results && !op.boxed_at(static_cast<int>(DispatchKey::Tracing));
   return is_plain ? log : nullptr;
 }
 

@@ -144,7 +144,7 @@ void DefinedOperator::publish() {
   for (size_t key = 0; key < kNumDispatchKeys; ++key) {
     bool is_there = static_cast<bool>(at_[key]);
     for (const DispatchKey backend : kBackends) is_there |= composite_ && index(backend) == key;
-    if (is_there && !boxed[key]) {
+    if (is_there && !boxed_at(static_cast<int>(key))) {
       set_boxed_kernel(*this, static_cast<DispatchKey>(key),
                        runner(key, std::make_index_sequence<kNumDispatchKeys>()));
     }

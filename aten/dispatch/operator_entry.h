@@ -23,9 +23,11 @@ struct OperatorEntry {
   const char* schema;               // canonical text
   void* kernels[kNumDispatchKeys];  // unboxed; first parameter is always DispatchKeySet
   UnboxingCaller call_boxed;        // runs the entry's unboxed kernel on a stack
-  // Adapter with the operator's unboxed signature that boxes its arguments and calls `boxed[key]`.
+  // Adapter with the operator's unboxed signature that boxes its arguments and calls
+  // `boxed_at(key)`.
   void* boxing_adapter;
-  BoxedKernel boxed[kNumDispatchKeys] = {};
+  // By dispatch key; null until `set_boxed_kernel` is called, which few operators need.
+  BoxedKernel* boxed = nullptr;
   // What transforms must know of it; set when the generated table of traits is registered.
   const OperatorTraits* traits = nullptr;
 
@@ -36,6 +38,10 @@ struct OperatorEntry {
   }
   // Kernels may be replaced while other threads call: a plain load on the usual machines.
   void* kernel_at(int key) const { return __atomic_load_n(&kernels[key], __ATOMIC_ACQUIRE); }
+  BoxedKernel boxed_at(int key) const {
+    const BoxedKernel* const table = __atomic_load_n(&boxed, __ATOMIC_ACQUIRE);
+    return table ? __atomic_load_n(&table[key], __ATOMIC_ACQUIRE) : nullptr;
+  }
   // Falls through keys without a kernel; uses per-key global boxed fallbacks.
   void* lookup_slow(DispatchKeySet keys) const;
 };

@@ -31,6 +31,13 @@ void publish(T& slot, T value) {
   __atomic_store_n(&slot, value, __ATOMIC_RELEASE);
 }
 
+// The table lives as long as the process, because calls read it without the lock.
+void publish_boxed(OperatorEntry& op, DispatchKey key, BoxedKernel kernel) {
+  if (!op.boxed && !kernel) return;
+  if (!op.boxed) publish(op.boxed, new BoxedKernel[kNumDispatchKeys]());
+  publish(op.boxed[static_cast<int>(key)], kernel);
+}
+
 bool by_name(const OperatorEntry* a, std::string_view name) { return a->name < name; }
 
 }  // namespace
@@ -80,7 +87,7 @@ BoxedKernel default_fallback(DispatchKey key) {
 void set_kernel(OperatorEntry& op, DispatchKey key, void* unboxed) {
   const std::lock_guard lock(registration_mutex());
   publish(op.kernels[static_cast<int>(key)], unboxed);
-  publish(op.boxed[static_cast<int>(key)], BoxedKernel(nullptr));
+  publish_boxed(op, key, nullptr);
 }
 
 void set_boxed_kernel(OperatorEntry& op, DispatchKey key, BoxedKernel kernel) {
@@ -91,14 +98,14 @@ void set_boxed_kernel(OperatorEntry& op, DispatchKey key, BoxedKernel kernel) {
   // adapter and withdrawn after it.
   void* const adapter = kernel ? op.boxing_adapter : nullptr;
   if (!kernel) publish(op.kernels[static_cast<int>(key)], adapter);
-  publish(op.boxed[static_cast<int>(key)], kernel);
+  publish_boxed(op, key, kernel);
   if (kernel) publish(op.kernels[static_cast<int>(key)], adapter);
 }
 
 namespace {
 
 BoxedKernel boxed_kernel_of(const OperatorEntry& op, int key) {
-  if (const BoxedKernel kernel = __atomic_load_n(&op.boxed[key], __ATOMIC_ACQUIRE)) return kernel;
+  if (const BoxedKernel kernel = op.boxed_at(key)) return kernel;
   if (op.kernel_at(key)) return nullptr;
   const BoxedKernel fallback = fallbacks[key].load(std::memory_order_acquire);
   return fallback ? fallback : default_fallbacks[key].load(std::memory_order_acquire);

@@ -61,7 +61,7 @@ int64_t last_id = 0;
 thread_local constinit const OperatorEntry* redispatched = nullptr;
 
 OwnKernel current(const OperatorEntry& op, int key) {
-  return {op.kernel_at(key), __atomic_load_n(&op.boxed[key], __ATOMIC_ACQUIRE)};
+  return {op.kernel_at(key), op.boxed_at(key)};
 }
 
 bool has_own(const Interposed& all, const OperatorEntry& op, int key) {

@@ -47,7 +47,7 @@ SAMPLE_TABLE(divide_table, divide_loop);
 #undef SAMPLE_TABLE
 
 inline PointwiseOp with_table(PointwiseOp op, const PointwiseLoop* table) {
-  for (int i = 0; i < kNumIsas; ++i) op.loops[i] = table;
+  op.loops = LoopTable<PointwiseLoop>(table);
   return op;
 }
 inline constexpr uint16_t kRealTypes = 0x3fe;  // integers and floats, half types included
@@ -133,7 +133,7 @@ inline const ReduceLoops max_table[kNumComputeTypes] = {{},
                                                         {}};
 
 inline ReduceOp with_table(ReduceOp op, const ReduceLoops* table) {
-  for (int i = 0; i < kNumIsas; ++i) op.loops[i] = table;
+  op.loops = LoopTable<ReduceLoops>(table);
   const uint8_t sizes[kNumComputeTypes] = {1, 1, 1, 2, 4, 8, 4, 4, 4, 8, 8, 16, 8};
   for (int i = 0; i < kNumComputeTypes; ++i) op.acc_size[i] = sizes[i];
   return op;

@@ -22,6 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
 DIST = Path(os.environ.get("FLAMBEAU_DIST", ROOT / "dist"))
+LEVELS = ("x86_64", "v3", "v4")  # one library of loops each
 SIZE_OF_PYTORCH = 192e6  # bytes of the CPU wheel of PyTorch 2.13 for Linux
 
 
@@ -83,6 +84,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(members):
             "flambeau/lib/libdnnl.so.3",
             "flambeau/lib/libflambeau.so",
             "flambeau/lib/libflambeau_api.so",
+            *(f"flambeau/lib/libflambeau_loops_{isa}.so" for isa in LEVELS),
             "flambeau/lib/libscipy_openblas.so",
             *(name for name in members if re.fullmatch(r"flambeau\.libs/libgomp-\w+\.so[\d.]+", name)),
         ]
@@ -223,7 +225,7 @@ def test_the_wheel_works_alone(bare):
     bare.smoke()
 
 
-@pytest.mark.parametrize("capped", ["x86_64", "v3", "v4"])
+@pytest.mark.parametrize("capped", LEVELS)
 def test_the_wheel_works_with_fewer_instructions(bare, capped):
     environ = clean_environ(FLAMBEAU_CPU_ISA=capped)
     probe = [str(bare.python), "-I", "-c", "import flambeau; flambeau.ones(2) + 1"]

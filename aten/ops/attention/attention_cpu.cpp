@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/tensor_text.h"
@@ -20,7 +21,6 @@
 #include "aten/ops/attention/attention_loops.h"
 #include "aten/ops/matmul/gemm.h"
 #include "c10/core/dtype_dispatch.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/attention_kernels.h"
 
 namespace flambeau {
@@ -33,8 +33,8 @@ namespace {
 constexpr int64_t kRows = 64, kColumns = 512;
 
 const attention::Loops& loops_of(ScalarType dtype) {
-  static const attention::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(attention_blocks);
-  return tables[cpu_isa()][dtype == ScalarType::Float64];
+  static const LoopTable<attention::Loops> table = FLAMBEAU_LOOP_TABLE(attention_blocks);
+  return table[dtype == ScalarType::Float64];
 }
 
 // The matrices of one batch of tensors, all in the compute type.

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/distance/distance_loops.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/distance_kernels.h"
 
 namespace flambeau {
@@ -67,8 +67,8 @@ void with_order(double p, const Body& body) {
 template <typename T>
 void all_pairs(const Tensor& left, const Tensor& right, int64_t batch, double p,
                const Tensor& out) {
-  static const distance::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(distance);
-  const distance::Loops& loops = tables[cpu_isa()][sizeof(T) == sizeof(double)];
+  static const LoopTable<distance::Loops> table = FLAMBEAU_LOOP_TABLE(distance);
+  const distance::Loops& loops = table[sizeof(T) == sizeof(double)];
   const int64_t m = left.size(1), n = right.size(1), k = left.size(2);
   const T* a = left.data_as<T>() + batch * m * k;
   const T* b = right.data_as<T>() + batch * n * k;

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/embedding/row_loops.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/embedding_kernels.h"
 
 namespace flambeau {
@@ -35,8 +35,8 @@ const embedding::RowLoops& row_loops(ScalarType type) {
     fail(ErrorKind::NotImplemented, "sums of rows: expected a real floating point dtype, got ",
          type);
   }
-  static const embedding::RowLoops* const tables[] = FLAMBEAU_ALL_LOOPS(embedding_rows);
-  return tables[cpu_isa()][type == ScalarType::Float64];
+  static const LoopTable<embedding::RowLoops> table = FLAMBEAU_LOOP_TABLE(embedding_rows);
+  return table[type == ScalarType::Float64];
 }
 
 void check_range(const char* what, const int64_t* index, int64_t n, int64_t size) {

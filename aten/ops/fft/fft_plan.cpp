@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "aten/core/loop_table.h"
 #include "aten/ops/fft/plan_cache.h"
 #include "aten/ops/fft/row_tables.h"
 #include "aten/ops/fft/row_transform.h"
@@ -85,11 +86,13 @@ std::vector<T> roots_of_unity(int64_t count, int64_t n) {
 
 template <>
 const Loops<float>& loops<float>() {
-  return for_this_cpu<Loops<float>>(FLAMBEAU_ALL_LOOPS(fft_float));
+  static const LoopTable<Loops<float>> table = FLAMBEAU_LOOP_TABLE(fft_float);
+  return table[0];
 }
 template <>
 const Loops<double>& loops<double>() {
-  return for_this_cpu<Loops<double>>(FLAMBEAU_ALL_LOOPS(fft_double));
+  static const LoopTable<Loops<double>> table = FLAMBEAU_LOOP_TABLE(fft_double);
+  return table[0];
 }
 
 template <typename T>

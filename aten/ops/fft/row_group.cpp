@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "aten/core/loop_table.h"
 #include "aten/ops/fft/plan_cache.h"
 #include "aten/ops/fft/row_tables.h"
 
@@ -21,11 +22,13 @@ template <typename T>
 const GroupLoops<T>& group_loops();
 template <>
 const GroupLoops<float>& group_loops<float>() {
-  return for_this_cpu<GroupLoops<float>>(FLAMBEAU_ALL_LOOPS(fft_groups_float));
+  static const LoopTable<GroupLoops<float>> table = FLAMBEAU_LOOP_TABLE(fft_groups_float);
+  return table[0];
 }
 template <>
 const GroupLoops<double>& group_loops<double>() {
-  return for_this_cpu<GroupLoops<double>>(FLAMBEAU_ALL_LOOPS(fft_groups_double));
+  static const LoopTable<GroupLoops<double>> table = FLAMBEAU_LOOP_TABLE(fft_groups_double);
+  return table[0];
 }
 
 }  // namespace

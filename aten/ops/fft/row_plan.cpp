@@ -1,5 +1,6 @@
 #include "aten/ops/fft/row_plan.h"
 
+#include "aten/core/loop_table.h"
 #include "aten/ops/fft/plan_cache.h"
 #include "aten/ops/fft/row_tables.h"
 
@@ -12,11 +13,13 @@ namespace fft {
 
 template <>
 const RowLoops<float>& row_loops<float>() {
-  return for_this_cpu<RowLoops<float>>(FLAMBEAU_ALL_LOOPS(fft_rows_float));
+  static const LoopTable<RowLoops<float>> table = FLAMBEAU_LOOP_TABLE(fft_rows_float);
+  return table[0];
 }
 template <>
 const RowLoops<double>& row_loops<double>() {
-  return for_this_cpu<RowLoops<double>>(FLAMBEAU_ALL_LOOPS(fft_rows_double));
+  static const LoopTable<RowLoops<double>> table = FLAMBEAU_LOOP_TABLE(fft_rows_double);
+  return table[0];
 }
 
 template <typename T>

@@ -1,21 +1,14 @@
 #pragma once
 // What plans of whole rows share: the limit of their length, the twiddles between transforms down
-// the lanes and across them, and the choice of loops for the CPU.
+// the lanes and across them.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "aten/ops/fft/fft_plan.h"
-#include "c10/core/isa.h"
 
 namespace flambeau::fft {
-
-// The table for this CPU, of those that FLAMBEAU_ALL_LOOPS lists.
-template <typename Table, size_t N>
-const Table& for_this_cpu(const Table* const (&tables)[N]) {
-  return *tables[cpu_isa()];
-}
 
 // Whether rows of n elements divide into lanes whose transforms are of small factors, with
 // sequence, work arrays and twiddles in the second-level cache.

@@ -3,9 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "aten/core/loop_types.h"
+#include "aten/core/loop_table.h"
 #include "aten/cpu/parallel.h"
-#include "c10/core/isa.h"
 
 namespace flambeau {
 
@@ -19,8 +18,8 @@ bool multiply(const Tensor& matrix, const void* vector, int64_t vector_stride, v
   const int64_t m = matrix.size(0), n = matrix.size(1);
   const bool by_rows = matrix.stride(1) == 1 || n == 1;
   if (m == 0 || n == 0 || (!by_rows && matrix.stride(0) != 1)) return false;
-  static const Loops* const tables[] = FLAMBEAU_ALL_LOOPS(gemv);
-  const Loops& loops = tables[cpu_isa()][dtype == ScalarType::Float64];
+  static const LoopTable<Loops> table = FLAMBEAU_LOOP_TABLE(gemv);
+  const Loops& loops = table[dtype == ScalarType::Float64];
   const auto width = static_cast<int64_t>(element_size(dtype));
   std::vector<char> gathered;
   if (vector_stride != 1) {

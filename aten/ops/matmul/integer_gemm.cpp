@@ -1,9 +1,8 @@
 #include "aten/ops/matmul/integer_gemm.h"
 
-#include "aten/core/loop_types.h"
+#include "aten/core/loop_table.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/matmul/integer_product.h"
-#include "c10/core/isa.h"
 #include "c10/core/scalar_type.h"
 
 namespace flambeau {
@@ -14,9 +13,9 @@ namespace gemm {
 
 void multiply_integers(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
                        bool accumulate) {
-  static const IntegerLoop* const tables[] = FLAMBEAU_ALL_LOOPS(integer_gemm);
+  static const LoopTable<IntegerLoop> table = FLAMBEAU_LOOP_TABLE(integer_gemm);
   const auto width = static_cast<int64_t>(element_size(dtype));
-  const IntegerLoop* const loops = tables[cpu_isa()];
+  const IntegerLoop* const loops = table.get();
   // By width; uint8 and int8 differ in nothing but the bits above the eighth, which are dropped.
   const IntegerLoop loop = loops[width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3];
   parallel_for(0, a.rows, b.cols * a.cols * width, [&](int64_t begin, int64_t end) {

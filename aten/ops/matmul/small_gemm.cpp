@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "aten/core/loop_types.h"
+#include "aten/core/loop_table.h"
 #include "aten/cpu/parallel.h"
-#include "c10/core/isa.h"
 #include "c10/core/scalar_type.h"
 
 namespace flambeau {
@@ -19,8 +18,8 @@ constexpr int64_t kFewRowsDepth = 512;         // rows of b, which stay in the s
 constexpr int64_t kFewRowsRight = 256 * 1024;  // its elements
 
 const SmallLoops& loops_for(ScalarType dtype) {
-  static const SmallLoops* const tables[] = FLAMBEAU_ALL_LOOPS(small_gemm);
-  return tables[cpu_isa()][dtype == ScalarType::Float64];
+  static const LoopTable<SmallLoops> table = FLAMBEAU_LOOP_TABLE(small_gemm);
+  return table[dtype == ScalarType::Float64];
 }
 
 }  // namespace

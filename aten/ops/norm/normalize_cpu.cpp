@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
@@ -19,7 +20,6 @@
 #include "aten/cpu/parallel.h"
 #include "aten/ops/norm/channels.h"
 #include "aten/ops/norm/normalize_loops.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/norm_kernels.h"
 
 namespace flambeau {
@@ -141,8 +141,8 @@ ScalarType loop_type(ScalarType dtype) {
 }
 
 const norm::Loops& loops_for(ScalarType type) {
-  static const norm::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(normalize);
-  return tables[cpu_isa()][type == ScalarType::Float64];
+  static const LoopTable<norm::Loops> table = FLAMBEAU_LOOP_TABLE(normalize);
+  return table[type == ScalarType::Float64];
 }
 
 // How weights lie along the groups. Of a weight that has the input's dimensions, or is broadcast

@@ -12,12 +12,12 @@
 #include <iterator>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/loop_values.h"
 #include "aten/core/memory_order.h"
 #include "aten/cpu/parallel.h"
 #include "aten/cpu/wrapping.h"
 #include "aten/ops/pool/windows.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/pool_kernels.h"
 
 namespace flambeau {
@@ -45,8 +45,8 @@ pool::LoopType loop_type(ScalarType dtype) {
 }
 
 const pool::ImageLoops& image_loops(ScalarType dtype) {
-  static const pool::ImageLoops* const tables[] = FLAMBEAU_ALL_LOOPS(pool_images);
-  return tables[cpu_isa()][loop_type(dtype)];
+  static const LoopTable<pool::ImageLoops> table = FLAMBEAU_LOOP_TABLE(pool_images);
+  return table[loop_type(dtype)];
 }
 
 // A tensor of images that loops fill in the type that they compute in.
@@ -111,8 +111,8 @@ bool fits_image_loops(const pool::Geometry& g) {
 void run_max_of_planes(const pool::Geometry& g, const Tensor& self, const Tensor& out,
                        const Tensor& indices) {
   const ScalarType compute = compute_type(self.dtype());
-  static const pool::MaxLoop* const tables[] = FLAMBEAU_ALL_LOOPS(pool_max);
-  const pool::MaxLoop loop = tables[cpu_isa()][loop_type(compute)];
+  static const LoopTable<pool::MaxLoop> table = FLAMBEAU_LOOP_TABLE(pool_max);
+  const pool::MaxLoop loop = table[loop_type(compute)];
   const Tensor in = cast_tensor(self, compute);
   const Tensor to = out.dtype() == compute ? out : empty_tensor(out.sizes(), compute);
   const auto bytes = static_cast<int64_t>(element_size(compute));
@@ -180,8 +180,8 @@ void run_mean_of_images(const pool::Geometry& g, const Divisor& divisor, const T
 void run_mean(const pool::Geometry& g, const Divisor& divisor, const Tensor& self, Tensor& out) {
   const ScalarType compute = compute_type(self.dtype());
   if (g.batched && is_channels_last_ordered(out)) return run_mean_of_images(g, divisor, self, out);
-  static const pool::MeanLoop* const tables[] = FLAMBEAU_ALL_LOOPS(pool_mean);
-  const pool::MeanLoop loop = tables[cpu_isa()][loop_type(compute)];
+  static const LoopTable<pool::MeanLoop> table = FLAMBEAU_LOOP_TABLE(pool_mean);
+  const pool::MeanLoop loop = table[loop_type(compute)];
   const Tensor in = contiguous_tensor(cast_tensor(self, compute));
   const bool direct = out.dtype() == compute && out.is_contiguous();
   const Tensor to = direct ? out : empty_tensor(out.sizes(), compute);

@@ -21,12 +21,12 @@
 #include <utility>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/random/pathwise_loops.h"
 #include "aten/ops/random/tail_integral.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/random_kernels.h"
 
 namespace flambeau {
@@ -214,8 +214,8 @@ const pathwise::UniformTable& expansion_table() {
 }
 
 const pathwise::Loops& pathwise_loops() {
-  static const pathwise::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(pathwise);
-  return *tables[cpu_isa()];
+  static const LoopTable<pathwise::Loops> table = FLAMBEAU_LOOP_TABLE(pathwise);
+  return table[0];
 }
 
 // The cost of an element, in the operations that parallel_for counts.

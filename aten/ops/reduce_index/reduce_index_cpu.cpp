@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/messages.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/reduce_index/extremum_loops.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/reduce_index_kernels.h"
 
 namespace flambeau {
@@ -28,8 +28,8 @@ namespace {
 using extremum::kMaxColumns;
 
 const extremum::Loops& loops_of(ScalarType dtype) {
-  static const extremum::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(extremum);
-  return tables[cpu_isa()][index_of(dtype)];
+  static const LoopTable<extremum::Loops> table = FLAMBEAU_LOOP_TABLE(extremum);
+  return table[index_of(dtype)];
 }
 
 // One long fiber: parts are searched at once, then the winners among themselves, in order.

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/memory_order.h"
 #include "aten/core/shape.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/resample/resample_loops.h"
 #include "c10/core/dtype_dispatch.h"
-#include "c10/core/isa.h"
 
 namespace flambeau {
 
@@ -69,8 +69,8 @@ void copy(const Taps& taps, const Split& s, const T* in, T* out) {
 
 template <typename T>
 void sum(const Taps& taps, const Split& s, const T* in, T* out) {
-  static const Loops* const tables[] = FLAMBEAU_ALL_LOOPS(resample_rows);
-  const Loops& loops = tables[cpu_isa()][sizeof(T) == sizeof(double)];
+  static const LoopTable<Loops> table = FLAMBEAU_LOOP_TABLE(resample_rows);
+  const Loops& loops = table[sizeof(T) == sizeof(double)];
   std::vector<T> weight(taps.weight.begin(), taps.weight.end());
   if (taps.weight.empty()) weight.assign(taps.index.size(), T(1));
   const int64_t *first = taps.first.data(), *index = taps.index.data();

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/tensor_text.h"
@@ -23,7 +24,6 @@
 #include "aten/ops/rnn/lstm_loops.h"
 #include "c10/core/dtype_dispatch.h"
 #include "c10/core/interrupt.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/rnn_kernels.h"
 
 namespace flambeau {
@@ -94,8 +94,8 @@ namespace ops {
 namespace {
 
 const lstm::Loops& loops_for(ScalarType dtype) {
-  static const lstm::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(lstm_cells);
-  return tables[cpu_isa()][dtype == ScalarType::Float64];
+  static const LoopTable<lstm::Loops> table = FLAMBEAU_LOOP_TABLE(lstm_cells);
+  return table[dtype == ScalarType::Float64];
 }
 
 Tensor dense(const Tensor& t, ScalarType dtype) { return contiguous_tensor(cast_tensor(t, dtype)); }

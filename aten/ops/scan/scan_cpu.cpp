@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/promotion.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
@@ -23,7 +24,6 @@
 #include "aten/cpu/wrapping.h"
 #include "aten/ops/scan/scan_loops.h"
 #include "c10/core/interrupt.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/scan_kernels.h"
 
 namespace flambeau {
@@ -139,8 +139,8 @@ void sum_rows(const FiberGrid& grid, const T* in, T* out, Loop loop) {
   });
 }
 const scan::ScanLoops& row_loops() {
-  static const scan::ScanLoops* const tables[] = FLAMBEAU_ALL_LOOPS(scan_rows);
-  return *tables[cpu_isa()];
+  static const LoopTable<scan::ScanLoops> table = FLAMBEAU_LOOP_TABLE(scan_rows);
+  return table[0];
 }
 void scan_rows(const FiberGrid& grid, float* out, const SumStep<float>& step) {
   sum_rows(grid, step.in, out, row_loops().sum_float);

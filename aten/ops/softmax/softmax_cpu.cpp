@@ -12,13 +12,13 @@
 #include <memory>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/shape.h"
 #include "aten/core/view.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/fibers.h"
 #include "aten/cpu/parallel.h"
 #include "aten/ops/softmax/softmax_loops.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/softmax_kernels.h"
 
 namespace flambeau {
@@ -62,8 +62,8 @@ struct Layout {
       fail_dtype("softmax", like.dtype());
   }
   const softmax::Loops& loops() const {
-    static const softmax::Loops* const tables[] = FLAMBEAU_ALL_LOOPS(softmax_rows);
-    return tables[cpu_isa()][compute == ScalarType::Float64];
+    static const LoopTable<softmax::Loops> table = FLAMBEAU_LOOP_TABLE(softmax_rows);
+    return table[compute == ScalarType::Float64];
   }
   bool by_columns() const { return grid.inner >= kLeastColumns; }
   Tensor arranged(const Tensor& t) const {

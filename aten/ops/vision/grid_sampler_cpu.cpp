@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "aten/core/factory.h"
+#include "aten/core/loop_table.h"
 #include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/tensor_text.h"
@@ -18,7 +19,6 @@
 #include "aten/ops/vision/grid_loops.h"
 #include "aten/ops/vision/grid_places.h"
 #include "c10/core/dtype_dispatch.h"
-#include "c10/core/isa.h"
 #include "torchgen_out/aten/vision_kernels.h"
 
 namespace flambeau {
@@ -141,8 +141,8 @@ template <typename T>
 void sample(const GridShape& shape, const Sampling& s, const Tensor& in, const Tensor& grid,
             const Tensor& out) {
   constexpr int64_t kTogether = 256;  // places whose taps fit the first cache
-  static const vision::GridLoops* const tables[] = FLAMBEAU_ALL_LOOPS(grid);
-  const vision::GridLoops& loops = tables[cpu_isa()][sizeof(T) == sizeof(double)];
+  static const LoopTable<vision::GridLoops> table = FLAMBEAU_LOOP_TABLE(grid);
+  const vision::GridLoops& loops = table[sizeof(T) == sizeof(double)];
   const int64_t per_batch = (shape.places + kTogether - 1) / kTogether;
   const int64_t cost = std::min(kTogether, shape.places) * (shape.channels + 8) * 4;
   parallel_for(0, shape.batch * per_batch, cost, [&](int64_t begin, int64_t end) {
