@@ -225,8 +225,11 @@ struct Results<std::tuple<Rs...>> {
     std::apply([&](auto&... each) { (Results<Rs>::push(stack, static_cast<Rs&&>(each)), ...); }, r);
   }
   static std::tuple<std::remove_cvref_t<Rs>...> take(Stack& stack) {
-    size_t i = 0;
-    return {Type<std::remove_cvref_t<Rs>>::hold(stack[i++])...};
+    return take_each(stack, std::index_sequence_for<Rs...>());
+  }
+  template <size_t... I>
+  static std::tuple<std::remove_cvref_t<Rs>...> take_each(Stack& stack, std::index_sequence<I...>) {
+    return {Type<std::remove_cvref_t<Rs>>::hold(stack[I])...};
   }
   static void name(std::vector<std::string>& names) { (Results<Rs>::name(names), ...); }
 };

@@ -20,10 +20,10 @@ void Context::setDeterministicAlgorithms(bool required, bool warn_only) {
 void Context::alertNotDeterministic(std::string_view caller) {
   const int mode = deterministic_mode();
   if (mode == 0) return;
-  const std::string message = text_of(
-      caller, " does not have a deterministic implementation, but ",
-      "use_deterministic_algorithms(True) is set: expected an operator that gives the same result in ",
-      "every run, got one that does not promise it");
+  const std::string message = text_of(caller, " does not have a deterministic implementation, but ",
+                                      "use_deterministic_algorithms(True) is set: expected an "
+                                      "operator that gives the same result in ",
+                                      "every run, got one that does not promise it");
   check(mode == 1, message);
   warn_of(message);
 }

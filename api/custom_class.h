@@ -26,7 +26,9 @@ struct arg {
   }
   static std::string text_of_default(std::nullopt_t) { return "None"; }
   static std::string text_of_default(const std::string& text) { return '"' + text + '"'; }
-  static std::string text_of_default(const char* text) { return text_of_default(std::string(text)); }
+  static std::string text_of_default(const char* text) {
+    return text_of_default(std::string(text));
+  }
   static std::string text_of_default(bool value) { return value ? "True" : "False"; }
   template <typename T>
     requires std::is_arithmetic_v<T>
@@ -89,13 +91,13 @@ class class_ {
     return add(name, std::move(f), {}, true);
   }
   template <typename T>
-  class_& def_readwrite(const std::string& name, T C::*field) {
+  class_& def_readwrite(const std::string& name, T C::* field) {
     const auto get = [field](const Object& self) -> T { return (*self).*field; };
     const auto set = [field](const Object& self, T value) { (*self).*field = std::move(value); };
     return def_property(name, get, set);
   }
   template <typename T>
-  class_& def_readonly(const std::string& name, T C::*field) {
+  class_& def_readonly(const std::string& name, T C::* field) {
     return def_property(name, [field](const Object& self) -> T { return (*self).*field; });
   }
   template <typename G>

@@ -67,6 +67,9 @@ const Row& row_of(DispatchKey key) {
 const char* toString(DispatchKey key) { return row_of(key).name; }
 std::ostream& operator<<(std::ostream& out, DispatchKey key) { return out << toString(key); }
 std::optional<c10::DispatchKey> dispatcher_key(DispatchKey key) { return row_of(key).dispatcher; }
+std::optional<c10::DispatchKey> backend_of_key(DispatchKey key) {
+  return key == DispatchKey::Autocast ? Key::CUDA : row_of(key).backend;
+}
 
 DispatchKeySet::DispatchKeySet(FullAfter, DispatchKey key) {
   const std::optional<Key> found = dispatcher_key(key);

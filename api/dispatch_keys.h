@@ -1,5 +1,6 @@
 #pragma once
-// Dispatch keys under the names that C++ programs use, sets of them, and their switches of a thread.
+// Dispatch keys under the names that C++ programs use, sets of them, and their switches of a
+// thread.
 #include <initializer_list>
 #include <iosfwd>
 #include <optional>
@@ -53,6 +54,9 @@ const char* toString(DispatchKey key);
 std::ostream& operator<<(std::ostream& out, DispatchKey key);
 // The key of the dispatcher; none for keys that it does not have.
 std::optional<c10::DispatchKey> dispatcher_key(DispatchKey key);
+// The backend of a key that PyTorch has per backend, such as AutocastCPU; none for other keys. As
+// in PyTorch, Autocast is another name of AutocastCUDA.
+std::optional<c10::DispatchKey> backend_of_key(DispatchKey key);
 
 // A set of keys as kernels receive and pass it on.
 class DispatchKeySet {

@@ -103,8 +103,7 @@ void OperatorHandle::redispatchBoxed(PassedKeys keys, of_jit::Stack* stack) cons
 }
 
 void OperatorHandle::check_signature(const boxing::Signature& signature) const {
-  check_types(op_->name, "arguments", types_of(schema_arguments(op_->schema)),
-              signature.arguments);
+  check_types(op_->name, "arguments", types_of(schema_arguments(op_->schema)), signature.arguments);
   check_types(op_->name, "results", types_of(schema_results(op_->schema)), signature.results);
 }
 

@@ -1,5 +1,6 @@
 #include "api/library.h"
 
+#include <map>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
@@ -13,6 +14,8 @@ namespace {
 struct Place {
   KernelPlace place;
   c10::DispatchKey key;
+  std::optional<c10::DispatchKey> backend = std::nullopt;  // the only one that the kernel is for
+  bool is_last = false;  // of a key that is below this one in PyTorch: other kernels come first
 };
 
 Place place_of(std::optional<DispatchKey> given) {
@@ -27,7 +30,7 @@ Place place_of(std::optional<DispatchKey> given) {
       const std::optional<c10::DispatchKey> found = dispatcher_key(key);
       check(found.has_value(), "TORCH_LIBRARY_IMPL: expected a dispatch key of flambeau, got ",
             toString(key), ", which no call reaches");
-      return {KernelPlace::Key, *found};
+      return {KernelPlace::Key, *found, backend_of_key(key), key == DispatchKey::ADInplaceOrView};
     }
   }
 }
@@ -70,6 +73,39 @@ StackKernel kernel_for(const OperatorEntry& op, const CppFunction& f, Place at) 
   return [&op, boxed = f.boxed_kernel](c10::DispatchKeySet keys, Stack& stack) {
     boxed(op, keys, stack);
   };
+}
+
+// The kernels of one operator for one key of the dispatcher: for each backend, or for all.
+struct KernelsOfKey {
+  std::optional<StackKernel> by_backend[kNumDispatchKeys];
+  std::optional<StackKernel> others;
+  std::optional<StackKernel> last;
+
+  void run(const OperatorEntry& op, c10::DispatchKey key, c10::DispatchKeySet keys,
+           Stack& stack) const {
+    const c10::DispatchKeySet backends = keys & c10::kBackendKeys;
+    const std::optional<StackKernel>& own =
+        backends.empty() ? others : by_backend[backends.highest()];
+    const std::optional<StackKernel>& chosen = own ? own : others ? others : last;
+    if (chosen) return (*chosen)(keys, stack);
+    redispatch_boxed(op, keys.below(key), stack);
+  }
+};
+
+// Registers a kernel beside those for other backends. Blocks of libraries run one at a time, and
+// calls keep the table that they found.
+void set_kernel_at(DefinedOperator& op, Place at, StackKernel kernel) {
+  if (at.place == KernelPlace::Composite) return op.set(at.place, at.key, std::move(kernel));
+  static std::mutex mutex;
+  static auto* const tables = new std::map<std::pair<std::string, int>, KernelsOfKey>;
+  const std::lock_guard lock(mutex);
+  KernelsOfKey& table = (*tables)[{op.full_name, static_cast<int>(at.key)}];
+  (at.is_last   ? table.last
+   : at.backend ? table.by_backend[static_cast<int>(*at.backend)]
+                : table.others) = std::move(kernel);
+  op.set(at.place, at.key, [&op, key = at.key, table](c10::DispatchKeySet keys, Stack& stack) {
+    table.run(op, key, keys, stack);
+  });
 }
 
 bool has_any_schema(const CppFunction& f) { return f.is_fallthrough || f.boxed_kernel; }
@@ -148,7 +184,7 @@ Library& Library::define(const std::string& name_or_schema, CppFunction f) {
       is_name ? schema_of(without_namespace(name_or_schema), f.signature) : name_or_schema);
   if (!has_any_schema(f)) check_fits(*op, f.signature);
   const Place at = place_of(f.key ? f.key : key_);
-  op->set(at.place, at.key, kernel_for(*op, f, at));
+  set_kernel_at(*op, at, kernel_for(*op, f, at));
   return *this;
 }
 
@@ -163,7 +199,7 @@ Library& Library::implement(const std::string& name, CppFunction f) {
       ": expected an operator outside of aten, got one of aten, whose kernels cannot be replaced");
   when_defined(full, [at, f = std::move(f)](DefinedOperator& op) {
     if (!has_any_schema(f)) check_fits(op, f.signature);
-    op.set(at.place, at.key, kernel_for(op, f, at));
+    set_kernel_at(op, at, kernel_for(op, f, at));
   });
   return *this;
 }
@@ -172,8 +208,9 @@ Library& Library::implement_for_device(const std::string& name, CppFunction f) {
   auto* const op = const_cast<OperatorEntry*>(find_operator(name));
   check(op != nullptr, "TORCH_LIBRARY_IMPL(aten, PrivateUse1): expected an operator of aten, got '",
         name, "'");
-  check(!f.is_fallthrough, "aten::", name,
-        ": expected a kernel for PrivateUse1, got a fallthrough, below which there is no other key");
+  check(
+      !f.is_fallthrough, "aten::", name,
+      ": expected a kernel for PrivateUse1, got a fallthrough, below which there is no other key");
   if (!f.boxed_kernel) {
     check_types(op->name, "arguments", types_of(schema_arguments(op->schema)),
                 f.signature.arguments);
@@ -190,22 +227,24 @@ Library& Library::implement_for_device(const std::string& name, CppFunction f) {
 }
 
 Library& Library::fall_back(CppFunction f) {
-  check(kind_ == IMPL && namespace_ == "_", "fallback: expected TORCH_LIBRARY_IMPL(_, key, m), got a ",
-        "block of namespace ", namespace_);
+  check(kind_ == IMPL && namespace_ == "_",
+        "fallback: expected TORCH_LIBRARY_IMPL(_, key, m), got a ", "block of namespace ",
+        namespace_);
   const Place at = place_of(key_);
-  const bool is_of_device =
-      at.place == KernelPlace::Key && at.key == c10::DispatchKey::PrivateUse1;
+  const bool is_of_device = at.place == KernelPlace::Key && at.key == c10::DispatchKey::PrivateUse1;
   if (f.is_fallthrough) {
     // Operators without a kernel for these keys are passed through anyway.
     const bool is_passed_through =
         at.place == KernelPlace::Key &&
         (at.key == c10::DispatchKey::Autograd || at.key == c10::DispatchKey::Autocast);
-    check(is_passed_through, "fallback: expected a key of Autograd or Autocast to fall through, got ",
+    check(is_passed_through,
+          "fallback: expected a key of Autograd or Autocast to fall through, got ",
           toString(key_.value_or(DispatchKey::CatchAll)));
     return *this;
   }
   check(is_of_device && f.boxed_kernel,
-        "fallback: expected a boxed function for PrivateUse1, or makeFallthrough() for Autograd, got ",
+        "fallback: expected a boxed function for PrivateUse1, or makeFallthrough() for Autograd, "
+        "got ",
         f.boxed_kernel ? "one for " : "an unboxed function for ",
         toString(key_.value_or(DispatchKey::CatchAll)));
   device_fallback_of_program() = std::move(f.boxed_kernel);

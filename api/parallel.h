@@ -35,8 +35,8 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain_size, const F& f) {
       const_cast<void*>(static_cast<const void*>(std::addressof(f))));
 }
 
-// combine(combine(ident, f(part 1, ident)), f(part 2, ident)) ..., in any order of the parts: only an
-// exact `combine` gives the same result in every run.
+// combine(combine(ident, f(part 1, ident)), f(part 2, ident)) ..., in any order of the parts: only
+// an exact `combine` gives the same result in every run.
 template <typename T, typename F, typename Combine>
 T parallel_reduce(int64_t begin, int64_t end, int64_t grain_size, T ident, const F& f,
                   const Combine& combine) {

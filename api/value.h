@@ -47,9 +47,7 @@ class IValue : public flambeau::IValue {
   bool isBool() const { return is_number() && held<c10::Scalar>("bool").is_bool(); }
   bool isString() const { return holds<std::string>(); }
   bool isScalar() const { return is_number(); }
-  bool isComplexDouble() const {
-    return is_number() && held<c10::Scalar>("complex").is_complex();
-  }
+  bool isComplexDouble() const { return is_number() && held<c10::Scalar>("complex").is_complex(); }
   bool isTensorList() const { return holds<std::vector<flambeau::Tensor>>(); }
   bool isIntList() const { return holds<std::vector<int64_t>>(); }
   bool isDoubleList() const { return holds<std::vector<double>>(); }
@@ -80,7 +78,9 @@ class IValue : public flambeau::IValue {
     return std::vector<Tensor>(list.begin(), list.end());
   }
   std::vector<bool> toBoolVector() const { return held<std::vector<bool>>("bool[]"); }
-  std::vector<std::string> toStringVector() const { return held<std::vector<std::string>>("str[]"); }
+  std::vector<std::string> toStringVector() const {
+    return held<std::vector<std::string>>("str[]");
+  }
   std::string_view toStringView() const { return toStringRef(); }
   // Copies, which writes do not carry back.
   List<int64_t> toIntList() const { return List<int64_t>(toIntVector()); }
@@ -91,12 +91,13 @@ class IValue : public flambeau::IValue {
   template <typename T>
   intrusive_ptr<T> toCustomClass() const {
     auto* const object = dynamic_cast<T*>(held<CustomObject>("an object of a class").get());
-    check(object != nullptr, "IValue: expected an object of the class that is asked for, got one of "
+    check(object != nullptr,
+          "IValue: expected an object of the class that is asked for, got one of "
           "another class");
     return intrusive_ptr<T>::share(object);
   }
-  // By the type that a kernel would take: to<int64_t>(), to<std::vector<at::Tensor>>(). Defined with
-  // these types (api/boxing.h).
+  // By the type that a kernel would take: to<int64_t>(), to<std::vector<at::Tensor>>(). Defined
+  // with these types (api/boxing.h).
   template <typename T>
   T to() const;
   template <typename T>

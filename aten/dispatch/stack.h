@@ -24,11 +24,10 @@ using CustomObject = c10::intrusive_ptr<CustomClassHolder>;
 // A value of any schema type. Lists are owned.
 class IValue {
  public:
-  using Payload =
-      std::variant<std::monostate, Tensor, Scalar, std::string, std::vector<Tensor>,
-                   std::vector<int64_t>, std::vector<double>, std::vector<bool>,
-                   std::vector<Scalar>, ScalarType, Device, Layout, MemoryFormat, Generator,
-                   std::vector<std::string>, CustomObject>;
+  using Payload = std::variant<std::monostate, Tensor, Scalar, std::string, std::vector<Tensor>,
+                               std::vector<int64_t>, std::vector<double>, std::vector<bool>,
+                               std::vector<Scalar>, ScalarType, Device, Layout, MemoryFormat,
+                               Generator, std::vector<std::string>, CustomObject>;
 
   IValue() = default;
   IValue(const IValue&);

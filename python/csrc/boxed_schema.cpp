@@ -203,8 +203,8 @@ PyObject* list_of(const std::vector<T>& items) {
 PyObject* list_of_texts(const std::vector<std::string>& items) {
   Ref list = carried(PyList_New(static_cast<Py_ssize_t>(items.size())));
   for (size_t i = 0; i < items.size(); ++i) {
-    Ref text = carried(PyUnicode_FromStringAndSize(items[i].data(),
-                                                   static_cast<Py_ssize_t>(items[i].size())));
+    Ref text = carried(
+        PyUnicode_FromStringAndSize(items[i].data(), static_cast<Py_ssize_t>(items[i].size())));
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), text.release());
   }
   return list.release();

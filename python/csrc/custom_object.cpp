@@ -31,7 +31,15 @@ const CustomClass& class_named(const char* name) {
   return *found;
 }
 
-// _call_custom_method(class, method, args, kwargs): NotImplemented if the schema does not take them.
+// Borrowed; null if the argument is not given.
+PyObject* argument_at(const Param& param, size_t i, PyObject* given, PyObject* named) {
+  const auto at = static_cast<Py_ssize_t>(i);
+  return at < PyTuple_GET_SIZE(given) ? PyTuple_GET_ITEM(given, at)
+                                      : PyDict_GetItemString(named, param.name);
+}
+
+// _call_custom_method(class, method, args, kwargs): NotImplemented if the schema does not take
+// them.
 PyObject* call_method(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     const char *class_name, *name;
@@ -41,6 +49,13 @@ PyObject* call_method(PyObject*, PyObject* args) {
       return nullptr;
     const CustomMethod* const method = class_named(class_name).find(name);
     check(method != nullptr, class_name, ": expected a method of the class, got '", name, "'");
+    // Operators take numbers in the place of tensors, methods do not.
+    const BoxedSchema& schema = boxed_schema(method->entry);
+    for (size_t i = 0; i < schema.params.size(); ++i) {
+      PyObject* const value = argument_at(schema.params[i], i, given, named);
+      if (schema.params[i].kind == ParamKind::Tensor && value && is_number(value))
+        return Py_NewRef(Py_NotImplemented);
+    }
     Stack stack;
     if (!stack_from(method->entry, given, named, &stack)) return Py_NewRef(Py_NotImplemented);
     method->run(stack);
@@ -62,8 +77,8 @@ PyObject* describe(PyObject*, PyObject* name) {
       checked(PyList_Append(methods.get(), item.get()));
     }
     for (const CustomProperty& p : found->properties) {
-      const Ref item = Ref::checked(
-          Py_BuildValue("(sss)", p.name.c_str(), p.getter.c_str(), p.setter.c_str()));
+      const Ref item =
+          Ref::checked(Py_BuildValue("(sss)", p.name.c_str(), p.getter.c_str(), p.setter.c_str()));
       checked(PyList_Append(properties.get(), item.get()));
     }
     return Py_BuildValue("(sOO)", found->doc.c_str(), methods.get(), properties.get());
@@ -79,13 +94,6 @@ PyObject* class_name(PyObject*, PyObject* o) {
   });
 }
 
-// _is_same_custom_object(a, b): whether both are one object of C++.
-PyObject* is_same(PyObject*, PyObject* args) {
-  PyObject *a, *b;
-  if (!PyArg_ParseTuple(args, "O!O!", base_type, &a, base_type, &b)) return nullptr;
-  return PyBool_FromLong(value_of(a) == value_of(b));
-}
-
 PyObject* set_type(PyObject*, PyObject* type) {
   python_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
   Py_RETURN_NONE;
@@ -94,7 +102,6 @@ PyObject* set_type(PyObject*, PyObject* type) {
 PyMethodDef functions[] = {{"_call_custom_method", call_method, METH_VARARGS, nullptr},
                            {"_custom_class", describe, METH_O, nullptr},
                            {"_custom_class_name", class_name, METH_O, nullptr},
-                           {"_is_same_custom_object", is_same, METH_VARARGS, nullptr},
                            {"_set_custom_object_type", set_type, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 

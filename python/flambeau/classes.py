@@ -98,8 +98,6 @@ class ScriptObject(_C._CustomObject):
             return described.methods[described.properties[name][0]].call((self,), {})
         if name in described.methods:
             return _BoundMethod(described.methods[name], (self,))
-        if name in described.static and name not in ("__init__", "__setstate__"):
-            return _BoundMethod(described.static[name])
         raise AttributeError(f"'{described.name}' object has no attribute or method '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,8 +105,9 @@ class ScriptObject(_C._CustomObject):
         setter = described.properties.get(name, ("", ""))[1]
         if not setter:
             kind = "a read-only property" if name in described.properties else "no attribute"
-            raise AttributeError(
-                f"'{described.name}' object: expected a property that can be written, got {kind} '{name}'"
+            raise RuntimeError(
+                f"'{described.name}' object: can't set attribute: expected a property that can be written, got "
+                f"{kind} '{name}'"
             )
         described.methods[setter].call((self, value), {})
 
@@ -121,8 +120,9 @@ class ScriptObject(_C._CustomObject):
         return name in self._described().methods
 
     def _method_names(self) -> list[str]:
-        """Return the names of the methods."""
-        return list(self._described().methods)
+        """Return the names of the methods, with those that make objects."""
+        described = self._described()
+        return [*described.methods, *({"__init__", "__setstate__"} & described.static.keys())]
 
     def __reduce__(self) -> tuple[Any, ...]:
         described = self._described()
@@ -142,11 +142,17 @@ class ScriptObject(_C._CustomObject):
         return f"<flambeau.ScriptObject of {self._type_name()} at {id(self):#x}>"
 
 
+ScriptObject.__module__ = "flambeau"
+
+
 def _magic(name: str) -> Any:
     def method(self: ScriptObject, *args: Any) -> Any:
         described = self._described()
         if name not in described.methods:
-            raise TypeError(f"'{described.name}' object: expected a class with {name}(), got one without")
+            raise NotImplementedError(
+                f"'{name}' is not implemented for {described.name}: expected a class that defines it, got one that "
+                "does not"
+            )
         return described.methods[name].call((self, *args), {})
 
     method.__name__ = method.__qualname__ = name
@@ -187,6 +193,9 @@ class ScriptClass:
 
     def __repr__(self) -> str:
         return f"<class {self._class.name}>"
+
+
+ScriptClass.__module__ = "flambeau"
 
 
 class _Namespace:

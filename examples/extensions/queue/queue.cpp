@@ -1,8 +1,8 @@
 // A class of C++ that Python holds, operators that take its objects, and an operator with a kernel
 // per dispatch key. There is no Python here.
 //
-// A Window keeps the last `capacity` tensors that it was given, and adds them with weights that fall
-// by `decay` per step: sum_k decay^k x[n - k].
+// A Window keeps the last `capacity` tensors that it was given, and adds them with weights that
+// fall by `decay` per step: sum_k decay^k x[n - k].
 #include <torch/custom_class.h>
 #include <torch/library.h>
 #include <torch/torch.h>
@@ -44,7 +44,8 @@ void drain(const c10::intrusive_ptr<Window>& to, const c10::intrusive_ptr<Window
   }
 }
 
-// --- an operator over the object and a tensor -----------------------------------------------------
+// --- an operator over the object and a tensor
+// -----------------------------------------------------
 
 at::Tensor smoothed_cpu(const at::Tensor& self, const c10::intrusive_ptr<Window>& window) {
   at::Tensor sum = self.clone();
@@ -81,7 +82,8 @@ at::Tensor smoothed_autograd(c10::DispatchKeySet keys, const at::Tensor& self,
   return Smoothed::apply(self, keys, window);
 }
 
-// --- boxed kernels ---------------------------------------------------------------------------------
+// --- boxed kernels
+// ---------------------------------------------------------------------------------
 
 int64_t calls_seen = 0;
 
@@ -130,14 +132,16 @@ TORCH_LIBRARY(example_queue, m) {
                        const c10::intrusive_ptr<Window>& from) { drain(self, from); })
       .def_readwrite("decay", &Window::decay)
       .def_readonly("capacity", &Window::capacity)
-      .def_property("is_full", [](const c10::intrusive_ptr<Window>& self) {
-        return self->size() == self->capacity;
-      })
-      .def_static("of", [](std::vector<at::Tensor> tensors) {
-        auto made = c10::make_intrusive<Window>(static_cast<int64_t>(tensors.size()), 1.0);
-        for (const at::Tensor& t : tensors) made->push(t);
-        return made;
-      })
+      .def_property(
+          "is_full",
+          [](const c10::intrusive_ptr<Window>& self) { return self->size() == self->capacity; })
+      .def_static("of",
+                  [](std::vector<at::Tensor> tensors) {
+                    auto made =
+                        c10::make_intrusive<Window>(static_cast<int64_t>(tensors.size()), 1.0);
+                    for (const at::Tensor& t : tensors) made->push(t);
+                    return made;
+                  })
       .def_pickle(
           [](const c10::intrusive_ptr<Window>& self) {
             return std::make_tuple(self->capacity, self->decay, self->tensors());
@@ -148,8 +152,7 @@ TORCH_LIBRARY(example_queue, m) {
             made->items.assign(tensors.begin(), tensors.end());
             return made;
           });
-  m.def(
-      "smoothed(Tensor self, __torch__.torch.classes.example_queue.Window window) -> Tensor");
+  m.def("smoothed(Tensor self, __torch__.torch.classes.example_queue.Window window) -> Tensor");
   m.def("gap(Tensor x, Tensor y, int order=2) -> Tensor",
         torch::CppFunction::makeFromBoxedFunction<&gap_boxed>());
   m.def("by_name", &by_name);
