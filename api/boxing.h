@@ -3,7 +3,9 @@
 // there, and how the type is called in a schema.
 #include <string_view>
 
+#include "api/dispatch_keys.h"
 #include "api/value.h"
+#include "aten/dispatch/custom_class.h"
 
 namespace flambeau::api::boxing {
 
@@ -98,25 +100,70 @@ template <>
 inline constexpr std::string_view kListName<Tensor> = "Tensor[]";
 template <>
 inline constexpr std::string_view kListName<flambeau::Tensor> = "Tensor[]";
+template <>
+inline constexpr std::string_view kListName<std::string> = "str[]";
+template <>
+inline constexpr std::string_view kListName<std::optional<Tensor>> = "Tensor?[]";
 
 template <typename T>
 struct ListType {
-  using Stored = std::conditional_t<std::is_same_v<T, Tensor>, flambeau::Tensor, T>;
+  static constexpr bool kIsOfTensors =
+      std::is_same_v<T, Tensor> || std::is_same_v<T, std::optional<Tensor>>;
+  using Stored = std::conditional_t<kIsOfTensors, flambeau::Tensor, T>;
   static constexpr std::string_view kName = kListName<T>;
   using Held = std::vector<T>;
   static std::vector<T> hold(flambeau::IValue& v) {
     const auto& list = v.get<std::vector<Stored>>();
-    return std::vector<T>(list.begin(), list.end());
+    if constexpr (std::is_same_v<T, std::optional<Tensor>>) {
+      std::vector<T> items;
+      for (const flambeau::Tensor& t : list) items.push_back(t.defined() ? T(t) : T());
+      return items;
+    } else {
+      return std::vector<T>(list.begin(), list.end());
+    }
   }
-  template <typename List>
-  static flambeau::IValue box(const List& v) {
-    return flambeau::IValue(std::vector<Stored>(v.begin(), v.end()));
+  template <typename Items>
+  static flambeau::IValue box(const Items& v) {
+    if constexpr (std::is_same_v<T, std::optional<Tensor>>) {
+      std::vector<Stored> items;
+      for (const T& t : v) items.push_back(t ? flambeau::Tensor(*t) : flambeau::Tensor());
+      return flambeau::IValue(std::move(items));
+    } else {
+      return flambeau::IValue(std::vector<Stored>(v.begin(), v.end()));
+    }
   }
 };
 template <typename T>
 struct Type<std::vector<T>> : ListType<T> {};
 template <typename T>
 struct Type<ArrayRef<T>> : ListType<T> {};
+template <typename T>
+struct Type<List<T>> : ListType<T> {
+  using Held = List<T>;
+  static Held hold(flambeau::IValue& v) { return Held(ListType<T>::hold(v)); }
+};
+
+// Objects of classes that TORCH_LIBRARY registers.
+template <typename T>
+  requires std::is_base_of_v<CustomClassHolder, T>
+struct Type<intrusive_ptr<T>> {
+  using Held = intrusive_ptr<T>;
+  static std::string name() {
+    const CustomClass* const found = find_custom_class(std::type_index(typeid(T)));
+    check(found != nullptr,
+          "class_: expected the class to be registered before functions that take it, got ",
+          typeid(T).name());
+    return found->name;
+  }
+  static Held hold(flambeau::IValue& v) {
+    auto* const object = dynamic_cast<T*>(v.get<CustomObject>().get());
+    check(object != nullptr, "expected an object of ", name(), ", got one of another class");
+    return Held::share(object);
+  }
+  static flambeau::IValue box(const Held& v) {
+    return v ? flambeau::IValue(CustomObject(v)) : flambeau::IValue();
+  }
+};
 
 template <typename T>
 constexpr bool kIsOptional = false;
@@ -136,6 +183,8 @@ template <typename T>
 std::string name_of_type() {
   if constexpr (kIsOptional<T>) {
     return name_of_type<typename T::value_type>() + "?";
+  } else if constexpr (requires { Type<T>::name(); }) {
+    return Type<T>::name();
   } else {
     return std::string(Type<T>::kName);
   }
@@ -176,8 +225,11 @@ struct Results<std::tuple<Rs...>> {
     std::apply([&](auto&... each) { (Results<Rs>::push(stack, static_cast<Rs&&>(each)), ...); }, r);
   }
   static std::tuple<std::remove_cvref_t<Rs>...> take(Stack& stack) {
-    size_t i = 0;
-    return {Type<std::remove_cvref_t<Rs>>::hold(stack[i++])...};
+    return take_each(stack, std::index_sequence_for<Rs...>());
+  }
+  template <size_t... I>
+  static std::tuple<std::remove_cvref_t<Rs>...> take_each(Stack& stack, std::index_sequence<I...>) {
+    return {Type<std::remove_cvref_t<Rs>>::hold(stack[I])...};
   }
   static void name(std::vector<std::string>& names) { (Results<Rs>::name(names), ...); }
 };
@@ -227,6 +279,25 @@ struct Caller<R(Args...)> {
   }
 };
 
+// The same for functions that may take the dispatch keys of the call first.
+template <typename F>
+struct KeyedCaller;
+template <typename R, typename... Args>
+struct KeyedCaller<R(Args...)> : Caller<R(Args...)> {
+  template <typename F>
+  static void run(const F& f, c10::DispatchKeySet, Stack& stack) {
+    Caller<R(Args...)>::run(f, stack);
+  }
+};
+template <typename R, typename... Args>
+struct KeyedCaller<R(DispatchKeySet, Args...)> : Caller<R(Args...)> {
+  template <typename F>
+  static void run(const F& f, c10::DispatchKeySet keys, Stack& stack) {
+    const auto with_keys = [&](Args... args) -> R { return f(keys, static_cast<Args&&>(args)...); };
+    Caller<R(Args...)>::run(with_keys, stack);
+  }
+};
+
 // The type of a function, a pointer to one, or an object with one operator().
 template <typename F>
 struct FunctionType : FunctionType<decltype(&F::operator())> {};
@@ -244,3 +315,14 @@ struct FunctionType<R (C::*)(Args...) const> {
 };
 
 }  // namespace flambeau::api::boxing
+
+namespace flambeau::api {
+
+template <typename T>
+T IValue::to() const {
+  flambeau::IValue copy = *this;
+  auto held = boxing::Type<T>::hold(copy);
+  return boxing::pass<T>(held);
+}
+
+}  // namespace flambeau::api

@@ -61,6 +61,7 @@ std::string check_message(const char* condition, const Parts&... parts) {
 #define AT_ASSERTM(...) TORCH_CHECK(__VA_ARGS__)
 #define AT_ERROR(...) TORCH_CHECK(false, __VA_ARGS__)
 #define TORCH_WARN(...) ::flambeau::warn_of(::flambeau::api::message_of(__VA_ARGS__))
+#define TORCH_WARN_DEPRECATION(...) TORCH_WARN(__VA_ARGS__)
 #define TORCH_WARN_ONCE(...)                                    \
   do {                                                          \
     static const bool warned = (TORCH_WARN(__VA_ARGS__), true); \

@@ -12,11 +12,17 @@ void* device_memory(const flambeau::Tensor& t) {
   return t.storage()->device_data();
 }
 
-void run_on_cpu(const OperatorEntry& op, Stack& stack) {
+void run_on_cpu(const OperatorEntry& op, flambeau::Stack& stack) {
   const BoxedKernel fallback = default_fallback(c10::DispatchKey::PrivateUse1);
   check(fallback != nullptr, op.name, ": expected a fallback of ",
         name_of(c10::DeviceType::PrivateUse1), ", got none");
   fallback(op, c10::DispatchKey::PrivateUse1, stack);
+}
+
+void native::cpu_fallback(const OperatorHandle& op, of_jit::Stack* stack) {
+  flambeau::Stack values = library_stack(std::move(*stack));
+  run_on_cpu(op.entry(), values);
+  *stack = public_stack(std::move(values));
 }
 
 uint64_t draw_device_seed(Device device, c10::GeneratorImpl* generator) {

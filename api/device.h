@@ -20,7 +20,11 @@ using c10::with_index;
 void* device_memory(const flambeau::Tensor& t);
 // Runs the call on the CPU and copies its results to the device, as operators without a kernel do.
 // For kernels that receive dtypes or shapes that they do not support.
-void run_on_cpu(const OperatorEntry& op, Stack& stack);
+void run_on_cpu(const OperatorEntry& op, flambeau::Stack& stack);
+namespace native {
+// The same as a boxed function, for m.fallback().
+void cpu_fallback(const OperatorHandle& op, of_jit::Stack* stack);
+}  // namespace native
 // The next 64 random bits of `generator`, or of the default generator of its device.
 uint64_t draw_device_seed(Device device, c10::GeneratorImpl* generator = nullptr);
 

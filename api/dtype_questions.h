@@ -27,7 +27,7 @@ struct OpMathType {
 template <typename T>
 using opmath_type = typename OpMathType<T>::type;
 inline c10::ScalarType toOpMathType(c10::ScalarType t) {
-  return c10::is_reduced_floating_type(t) ? kFloat : t;
+  return c10::is_reduced_floating_type(t) ? kFloat.value : t;
 }
 
 }  // namespace flambeau::api

@@ -1,8 +1,8 @@
 #pragma once
-// Switches of a thread for the length of a scope, and parallel loops.
+// Switches of a thread for the length of a scope.
+#include "api/parallel.h"
 #include "api/tensor.h"
 #include "aten/autograd/engine.h"
-#include "aten/cpu/parallel.h"
 
 namespace flambeau::api {
 
@@ -39,25 +39,9 @@ class AutoDispatchBelowAutograd : public c10::ExcludeKeys {
 };
 using AutoDispatchBelowADInplaceOrView = AutoDispatchBelowAutograd;
 using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
-
-using flambeau::get_num_threads;
-using flambeau::in_parallel_region;
-using flambeau::set_num_threads;
-
-// f(begin, end) on disjoint parts of [begin, end), each of at least `grain_size` indices but the
-// last.
-template <typename F>
-void parallel_for(int64_t begin, int64_t end, int64_t grain_size, const F& f) {
-  check(grain_size >= 0, "parallel_for: expected a grain size of 0 or more, got ", grain_size);
-  if (begin >= end) return;
-  if (end - begin <= grain_size || in_parallel_region()) {
-    f(begin, end);
-    return;
-  }
-  parallel_ranges(
-      begin, end, std::max<int64_t>(grain_size, 1),
-      [](void* context, int64_t b, int64_t e) { (*static_cast<const F*>(context))(b, e); },
-      const_cast<void*>(static_cast<const void*>(std::addressof(f))));
-}
+class AutoDispatchSkipFunctionalize : public c10::ExcludeKeys {
+ public:
+  AutoDispatchSkipFunctionalize() : ExcludeKeys(c10::DispatchKey::Functionalize) {}
+};
 
 }  // namespace flambeau::api

@@ -1,54 +1,60 @@
 #pragma once
 // TORCH_LIBRARY: operators that a program defines, and kernels for them.
-#include "api/boxing.h"
-#include "aten/dispatch/boxing.h"
-#include "aten/dispatch/defined_operator.h"
+#include "api/custom_class.h"
 #include "aten/dispatch/extension_messages.h"
 
 namespace flambeau::api {
 
-// Keys under the names that C++ programs use; several names mean one key of the dispatcher.
-enum class DispatchKey : uint8_t {
-  Undefined,
-  CPU,
-  CUDA,
-  Meta,
-  PrivateUse1,
-  Autograd,
-  AutogradCPU,
-  AutogradCUDA,
-  AutogradPrivateUse1,
-  ADInplaceOrView,
-  Autocast,
-  AutocastCPU,
-  AutocastCUDA,
-  CompositeImplicitAutograd,
-  CompositeExplicitAutograd,
-  CompositeExplicitAutogradNonFunctional,
-  CatchAll,
-};
-
 // A kernel with the types that it takes and gives back.
 struct CppFunction {
+  // For operators of any schema.
+  using Boxed = std::function<void(const OperatorEntry& op, DispatchKeySet keys, Stack& stack)>;
+
   StackKernel kernel;
+  Boxed boxed_kernel;  // instead of `kernel` and `signature`
   boxing::Signature signature;
   std::optional<DispatchKey> key;
+  bool is_fallthrough = false;
 
+  // A function may take the call's dispatch keys before the arguments.
   template <typename F>
     requires(!std::is_base_of_v<CppFunction, std::decay_t<F>>)
   CppFunction(F f) {  // NOLINT(google-explicit-constructor)
-    using Call = boxing::Caller<typename boxing::FunctionType<F>::type>;
+    using Call = boxing::KeyedCaller<typename boxing::FunctionType<F>::type>;
     signature = Call::signature();
-    kernel = [f](DispatchKeySet, Stack& stack) { Call::run(f, stack); };
+    kernel = [f](c10::DispatchKeySet keys, Stack& stack) { Call::run(f, keys, stack); };
   }
   // A kernel for operators of any schema: it replaces the arguments on the stack by the results.
   static CppFunction boxed(StackKernel f) {
-    CppFunction made([] {});
-    made.kernel = std::move(f);
-    made.is_boxed = true;
+    CppFunction made;
+    made.boxed_kernel = [f = std::move(f)](const OperatorEntry&, DispatchKeySet keys,
+                                           Stack& stack) { f(keys, stack); };
     return made;
   }
-  bool is_boxed = false;
+  // The same as a function of the operator and its stack, with the keys between them or without.
+  template <auto* f>
+  static CppFunction makeFromBoxedFunction() {
+    CppFunction made;
+    made.boxed_kernel = [](const OperatorEntry& op, DispatchKeySet keys, Stack& stack) {
+      of_jit::Stack values = public_stack(std::move(stack));
+      if constexpr (requires { f(OperatorHandle(op), keys, &values); }) {
+        f(OperatorHandle(op), keys, &values);
+      } else {
+        f(OperatorHandle(op), &values);
+      }
+      stack = library_stack(std::move(values));
+    };
+    return made;
+  }
+  // The next key's kernel runs instead.
+  static CppFunction makeFallthrough() {
+    CppFunction made;
+    made.is_fallthrough = true;
+    return made;
+  }
+
+ private:
+  CppFunction() = default;
 };
 template <typename F>
 CppFunction dispatch(DispatchKey key, F&& f) {
@@ -62,6 +68,8 @@ class Library {
   enum Kind { DEF, IMPL, FRAGMENT };
 
   Library(Kind kind, std::string ns, std::optional<DispatchKey> key = std::nullopt);
+  Kind kind() const { return kind_; }
+  const std::string& ns() const { return namespace_; }
   // With a schema, or a name alone, whose schema is that of the function.
   Library& def(const char* schema) & { return define(schema); }
   template <typename F>
@@ -76,12 +84,29 @@ class Library {
   Library& impl(const char* name, DispatchKey key, F&& f) & {
     return implement(name, dispatch(key, std::forward<F>(f)));
   }
+  template <typename F>
+  Library& impl_UNBOXED(const char* name, F* f) & {
+    return implement(name, CppFunction(f));
+  }
+  // A kernel for all operators without one for the block's key, in TORCH_LIBRARY_IMPL(_, key, m).
+  template <typename F>
+  Library& fallback(F&& f) & {
+    return fall_back(CppFunction(std::forward<F>(f)));
+  }
+  // A class whose objects operators take and Python holds: flambeau.classes.<namespace>.<name>.
+  template <typename C>
+  api::class_<C> class_(const std::string& name, const std::string& doc = "") & {
+    check(kind_ != IMPL, "TORCH_LIBRARY_IMPL(", namespace_,
+          "): expected kernels only, got a class: ", name);
+    return api::class_<C>(namespace_, name, doc);
+  }
 
  private:
   Library& define(const std::string& schema);
   Library& define(const std::string& name_or_schema, CppFunction f);
   Library& implement(const std::string& name, CppFunction f);
   Library& implement_for_device(const std::string& name, CppFunction f);
+  Library& fall_back(CppFunction f);
 
   Kind kind_;
   std::string namespace_;
@@ -93,59 +118,6 @@ class Library {
 struct LibraryInit {
   LibraryInit(Library::Kind kind, const char* ns, std::optional<DispatchKey> key,
               void (*block)(Library&));
-};
-
-// --- calls of operators by their name -----------------------------------------------------------
-
-template <typename F>
-class TypedOperatorHandle;
-template <typename R, typename... Args>
-class TypedOperatorHandle<R(Args...)> {
- public:
-  explicit TypedOperatorHandle(const OperatorEntry& op) : op_(op) {}
-  R call(Args... args) const {
-    Stack stack;
-    boxing::Caller<R(Args...)>::box(stack, args...);
-    call_boxed(op_, stack);
-    if constexpr (std::is_lvalue_reference_v<R>) {
-      return first_of<R>(args...);
-    } else if constexpr (!std::is_void_v<R>) {
-      return boxing::Results<R>::take(stack);
-    }
-  }
-
- private:
-  template <typename Ref, typename First, typename... Rest>
-  static Ref first_of(First& first, Rest&... rest) {
-    if constexpr (std::is_same_v<Ref, First&>) {
-      return first;
-    } else {
-      return first_of<Ref>(rest...);
-    }
-  }
-  const OperatorEntry& op_;
-};
-
-class OperatorHandle {
- public:
-  explicit OperatorHandle(const OperatorEntry& op) : op_(op) {}
-  template <typename F>
-  TypedOperatorHandle<F> typed() const {
-    check_signature(boxing::Caller<F>::signature());
-    return TypedOperatorHandle<F>(op_);
-  }
-  const OperatorEntry& entry() const { return op_; }
-
- private:
-  void check_signature(const boxing::Signature& signature) const;
-  const OperatorEntry& op_;
-};
-
-class Dispatcher {
- public:
-  static Dispatcher& singleton();
-  // RuntimeError if there is no such operator.
-  OperatorHandle findSchemaOrThrow(const char* name, const char* overload) const;
 };
 
 }  // namespace flambeau::api

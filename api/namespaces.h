@@ -1,7 +1,11 @@
 #pragma once
 // The namespaces of C++ programs. They have no definitions of their own, so that libtorch may be
 // loaded into the same process.
+#include <concepts>
+
+#include "api/borrowed.h"
 #include "api/check.h"
+#include "api/context.h"
 #include "api/dispatch.h"
 #include "api/dtype_questions.h"
 #include "api/function.h"
@@ -13,29 +17,42 @@
 
 namespace flambeau::api {
 
-// for (const auto i : c10::irange(n))
+// for (const auto i : c10::irange(n)): the numbers have n's type.
+template <typename T>
 class IntegerRange {
  public:
   struct Iterator {
-    int64_t at;
-    int64_t operator*() const { return at; }
+    T at;
+    T operator*() const { return at; }
     Iterator& operator++() {
       ++at;
       return *this;
     }
     bool operator!=(Iterator o) const { return at < o.at; }
   };
-  IntegerRange(int64_t begin, int64_t end) : begin_(begin), end_(end) {}
+  IntegerRange(T begin, T end) : begin_(begin), end_(end) {}
   Iterator begin() const { return {begin_}; }
   Iterator end() const { return {end_}; }
 
  private:
-  int64_t begin_, end_;
+  T begin_, end_;
 };
-inline IntegerRange irange(int64_t end) { return {0, end}; }
-inline IntegerRange irange(int64_t begin, int64_t end) { return {begin, end}; }
+template <std::integral T>
+IntegerRange<T> irange(T end) {
+  return {T(0), end};
+}
+template <std::integral T, std::integral U>
+IntegerRange<U> irange(T begin, U end) {
+  return {static_cast<U>(begin), end};
+}
 
 inline int64_t divup(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+// The parts as one text.
+template <typename... Parts>
+std::string str(const Parts&... parts) {
+  return message_of(parts...);
+}
 
 using c10::Error;
 using c10::intrusive_ptr;
@@ -59,6 +76,10 @@ using Variable = Tensor;
 namespace of_c10 {
 using c10::complex;
 using c10::SmallVector;
+using of_jit::Stack;
+using intrusive_ptr_target = CustomClassHolder;
+template <typename T>
+inline constexpr T pi = T(3.14159265358979323846);
 }  // namespace of_c10
 
 }  // namespace flambeau::api
@@ -66,6 +87,9 @@ using c10::SmallVector;
 namespace c10 {
 using namespace flambeau::api;
 using namespace flambeau::api::of_c10;
+namespace impl {
+using namespace flambeau::api::of_impl;
+}  // namespace impl
 }  // namespace c10
 namespace at {
 using namespace flambeau::api;
@@ -77,6 +101,10 @@ namespace indexing = flambeau::api::indexing;
 namespace autograd {
 using namespace flambeau::api::of_autograd;
 }  // namespace autograd
+namespace jit {
+using flambeau::api::IValue;
+using namespace flambeau::api::of_jit;
+}  // namespace jit
 }  // namespace torch
 
 #define TORCH_VERSION_MAJOR 2

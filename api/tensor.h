@@ -2,6 +2,8 @@
 // The Tensor of the public interface: the operators as methods (generated) and what C++ code asks
 // of memory and autograd. It has no data of its own, so that it may stand for the library's Tensor.
 #include "api/accessor.h"
+#include "api/dispatch_keys.h"
+#include "api/maybe_owned.h"
 #include "torchgen_out/api/methods.h"
 
 namespace flambeau::api {
@@ -34,6 +36,7 @@ class Tensor : public Methods<Tensor> {
   TensorOptions options() const {
     return TensorOptions(flambeau::Tensor::dtype()).device(device()).layout(layout());
   }
+  DispatchKeySet key_set() const { return keys(); }
   std::string toString() const;
 
   // --- memory: RuntimeError for another dtype than the tensor's
@@ -77,6 +80,10 @@ class Tensor : public Methods<Tensor> {
   PackedTensorAccessor64<T, N, Traits> packed_accessor64() const& {
     return packed_accessor<T, N, Traits, int64_t>();
   }
+
+  // The tensor itself if it has the format, which it must then outlive; otherwise a copy that has.
+  MaybeOwned<Tensor> expect_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const&;
+  MaybeOwned<Tensor> expect_contiguous(MemoryFormat format = MemoryFormat::Contiguous) && = delete;
 
   // --- conversion
   using Methods::item;
@@ -173,6 +180,12 @@ class Tensor : public Methods<Tensor> {
   }
 };
 static_assert(sizeof(Tensor) == sizeof(flambeau::Tensor));
+
+inline MaybeOwned<Tensor> Tensor::expect_contiguous(MemoryFormat format) const& {
+  Tensor made = contiguous(format);
+  return made.is_same(*this) ? MaybeOwned<Tensor>::borrowed(*this)
+                             : MaybeOwned<Tensor>::owned(std::move(made));
+}
 
 using TensorList = ArrayRef<Tensor>;
 

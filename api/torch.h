@@ -8,9 +8,6 @@
 
 namespace flambeau::api {
 
-// Restarts the default generator.
-void manual_seed(uint64_t seed);
-
 namespace cuda {
 // False: libflambeau computes on the CPU.
 inline bool is_available() { return false; }

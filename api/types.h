@@ -54,23 +54,22 @@ inline constexpr ScalarType ScalarType::UInt32{c10::ScalarType::UInt32};
 inline constexpr ScalarType ScalarType::UInt64{c10::ScalarType::UInt64};
 inline constexpr ScalarType ScalarType::Undefined{c10::ScalarType::Undefined};
 
-inline constexpr c10::ScalarType kByte = ScalarType::Byte, kUInt8 = kByte, kU8 = kByte;
-inline constexpr c10::ScalarType kChar = ScalarType::Char, kInt8 = kChar, kI8 = kChar;
-inline constexpr c10::ScalarType kShort = ScalarType::Short, kInt16 = kShort, kI16 = kShort;
-inline constexpr c10::ScalarType kInt = ScalarType::Int, kInt32 = kInt, kI32 = kInt;
-inline constexpr c10::ScalarType kLong = ScalarType::Long, kInt64 = kLong, kI64 = kLong;
-inline constexpr c10::ScalarType kHalf = ScalarType::Half, kFloat16 = kHalf, kF16 = kHalf;
-inline constexpr c10::ScalarType kFloat = ScalarType::Float, kFloat32 = kFloat, kF32 = kFloat;
-inline constexpr c10::ScalarType kDouble = ScalarType::Double, kFloat64 = kDouble, kF64 = kDouble;
-inline constexpr c10::ScalarType kComplexFloat = ScalarType::ComplexFloat,
-                                 kComplex64 = kComplexFloat;
-inline constexpr c10::ScalarType kComplexDouble = ScalarType::ComplexDouble,
-                                 kComplex128 = kComplexDouble;
-inline constexpr c10::ScalarType kComplexHalf = ScalarType::ComplexHalf, kComplex32 = kComplexHalf;
-inline constexpr c10::ScalarType kBool = ScalarType::Bool;
-inline constexpr c10::ScalarType kBFloat16 = ScalarType::BFloat16;
-inline constexpr c10::ScalarType kUInt16 = ScalarType::UInt16, kUInt32 = ScalarType::UInt32,
-                                 kUInt64 = ScalarType::UInt64;
+inline constexpr ScalarType kByte = ScalarType::Byte, kUInt8 = kByte, kU8 = kByte;
+inline constexpr ScalarType kChar = ScalarType::Char, kInt8 = kChar, kI8 = kChar;
+inline constexpr ScalarType kShort = ScalarType::Short, kInt16 = kShort, kI16 = kShort;
+inline constexpr ScalarType kInt = ScalarType::Int, kInt32 = kInt, kI32 = kInt;
+inline constexpr ScalarType kLong = ScalarType::Long, kInt64 = kLong, kI64 = kLong;
+inline constexpr ScalarType kHalf = ScalarType::Half, kFloat16 = kHalf, kF16 = kHalf;
+inline constexpr ScalarType kFloat = ScalarType::Float, kFloat32 = kFloat, kF32 = kFloat;
+inline constexpr ScalarType kDouble = ScalarType::Double, kFloat64 = kDouble, kF64 = kDouble;
+inline constexpr ScalarType kComplexFloat = ScalarType::ComplexFloat, kComplex64 = kComplexFloat;
+inline constexpr ScalarType kComplexDouble = ScalarType::ComplexDouble,
+                            kComplex128 = kComplexDouble;
+inline constexpr ScalarType kComplexHalf = ScalarType::ComplexHalf, kComplex32 = kComplexHalf;
+inline constexpr ScalarType kBool = ScalarType::Bool;
+inline constexpr ScalarType kBFloat16 = ScalarType::BFloat16;
+inline constexpr ScalarType kUInt16 = ScalarType::UInt16, kUInt32 = ScalarType::UInt32,
+                            kUInt64 = ScalarType::UInt64;
 
 inline constexpr DeviceType kCPU = DeviceType::CPU;
 inline constexpr DeviceType kCUDA = DeviceType::CUDA;
@@ -96,7 +95,7 @@ inline bool isIntegralType(c10::ScalarType t, bool includeBool) {
   return c10::is_integral_type(t, includeBool);
 }
 inline c10::ScalarType toAccumulateType(c10::ScalarType t, bool /*is_cuda*/) {
-  return c10::is_reduced_floating_type(t) ? kFloat : t;
+  return c10::is_reduced_floating_type(t) ? kFloat.value : t;
 }
 
 class Device : public c10::Device {

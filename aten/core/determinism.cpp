@@ -10,7 +10,11 @@
 namespace flambeau {
 namespace {
 
-std::atomic<bool> fills = false;
+std::atomic<int> mode = 0;
+std::atomic<bool> fill_is_wanted = true;
+std::atomic<bool> fills = false;  // what both say together: every factory reads it
+
+void settle() { fills.store(mode > 0 && fill_is_wanted, std::memory_order_relaxed); }
 
 void settle_on_device(const Tensor& tensor, size_t begin) {
   // The memory from `begin` on, as elements in a row.
@@ -34,7 +38,15 @@ void settle_on_device(const Tensor& tensor, size_t begin) {
 }  // namespace
 
 bool fills_uninitialized() { return fills.load(std::memory_order_relaxed); }
-void set_fills_uninitialized(bool value) { fills.store(value, std::memory_order_relaxed); }
+int deterministic_mode() { return mode; }
+void set_deterministic_mode(int value) {
+  mode = value;
+  settle();
+}
+void set_fills_uninitialized(bool value) {
+  fill_is_wanted = value;
+  settle();
+}
 
 void settle_uninitialized(const Tensor& fresh, size_t begin) {
   if (!fills_uninitialized() || fresh.device().is_meta()) return;

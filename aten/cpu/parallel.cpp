@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "aten/cpu/thread_number.h"
 #include "c10/core/check.h"
 #include "c10/core/fork_mutex.h"
 #include "c10/core/interrupt.h"
@@ -153,6 +154,7 @@ void set_num_threads(int n) {
 }
 
 bool in_parallel_region() { return omp_in_parallel() != 0; }
+int thread_number() { return omp_get_thread_num(); }
 
 int parts_worthwhile(int64_t total_cost) {
   if (total_cost < 2 * kSerialCost || omp_in_parallel()) return 1;

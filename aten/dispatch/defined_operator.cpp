@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "aten/dispatch/custom_class.h"
 #include "aten/dispatch/operator_library.h"
 
 namespace flambeau {
@@ -67,6 +68,7 @@ std::string plain_type(std::string_view text, std::string_view schema) {
   for (const std::string_view known : kTypes) {
     if (base == known) return plain;
   }
+  if (base.starts_with(kCustomClassPrefix)) return plain;
   refuse(schema, "types that schemas have");
 }
 

@@ -11,13 +11,23 @@
 
 namespace flambeau {
 
+// Base of the objects that programs' own classes have (aten/dispatch/custom_class.h). A copy of an
+// object has owners of its own.
+class CustomClassHolder : public c10::RefCounted {
+ public:
+  CustomClassHolder() = default;
+  CustomClassHolder(const CustomClassHolder&) {}  // NOLINT(bugprone-copy-constructor-init)
+  CustomClassHolder& operator=(const CustomClassHolder&) { return *this; }
+};
+using CustomObject = c10::intrusive_ptr<CustomClassHolder>;
+
 // A value of any schema type. Lists are owned.
 class IValue {
  public:
-  using Payload =
-      std::variant<std::monostate, Tensor, Scalar, std::string, std::vector<Tensor>,
-                   std::vector<int64_t>, std::vector<double>, std::vector<bool>,
-                   std::vector<Scalar>, ScalarType, Device, Layout, MemoryFormat, Generator>;
+  using Payload = std::variant<std::monostate, Tensor, Scalar, std::string, std::vector<Tensor>,
+                               std::vector<int64_t>, std::vector<double>, std::vector<bool>,
+                               std::vector<Scalar>, ScalarType, Device, Layout, MemoryFormat,
+                               Generator, std::vector<std::string>, CustomObject>;
 
   IValue() = default;
   IValue(const IValue&);

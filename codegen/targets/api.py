@@ -1,4 +1,4 @@
-"""The C++ interface for users: api/methods.h and api/functions.h, over which api/tensor.h puts Tensor."""
+"""The C++ interface for users: methods, over which api/tensor.h puts Tensor, functions, and redispatch."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class CallDecl:
     call: str  # the operator's call, with what makes the user's types of its result
 
     @classmethod
-    def of(cls, form: Form, method: bool, options: bool = False) -> CallDecl:
-        """Spell a form as a function, or as a method of its `self`; with TensorOptions if asked."""
+    def of(cls, form: Form, kind: str, options: bool = False) -> CallDecl:
+        """Spell a form as a kind of function, or as a method of its `self`; with TensorOptions if asked."""
+        method = kind == "methods"
         schema = form.schema
         shown = tuple(arg for arg in _user_order(form) if not (method and arg.name == _SELF))
         names = (
@@ -38,7 +39,8 @@ class CallDecl:
             for arg in schema.args
         )
         name = schema.name.base + ("_" if schema.name.inplace else "")
-        call = f"ops::{spelling.struct_name(form.name)}::call({', '.join(names)})"
+        function, passed = ("redispatch", ("keys",)) if kind == "redispatch" else ("call", ())
+        call = f"ops::{spelling.struct_name(form.name)}::{function}({', '.join((*passed, *names))})"
         chained = method and form.kind is FormKind.INPLACE and len(schema.returns) == 1
         tensor = "Self" if method else "Tensor"
         parameters = spelling.user_parameters(shown, options=_OPTIONS if options else ())
@@ -46,7 +48,7 @@ class CallDecl:
             schema=schema_text.show_schema(schema),
             returns="Self&" if chained else spelling.user_return_type(schema.returns, tensor),
             name=spelling.local(name + ("_out" if form.kind is FormKind.OUT else "")),
-            declared=", ".join(parameters),
+            declared=", ".join((*("PassedKeys keys" for _ in passed), *parameters)),
             types=tuple(text.partition(" = ")[0].rpartition(" ")[0] for text in parameters),
             call=_result(call, form, chained, options),
         )
@@ -78,17 +80,17 @@ def _takes_options(form: Form) -> bool:
     return [arg.name for arg in form.schema.args if arg.name in _OPTIONS] == list(_OPTIONS)
 
 
-def _spellings(form: Form, method: bool) -> Iterator[CallDecl]:
+def _spellings(form: Form, kind: str) -> Iterator[CallDecl]:
     if _takes_options(form):
-        yield CallDecl.of(form, method, options=True)
-    yield CallDecl.of(form, method)
+        yield CallDecl.of(form, kind, options=True)
+    yield CallDecl.of(form, kind)
 
 
-def _distinct(forms: Iterable[Form], method: bool) -> Iterator[CallDecl]:
+def _distinct(forms: Iterable[Form], kind: str) -> Iterator[CallDecl]:
     """Yield calls in order; of overloads that C++ cannot tell apart, the first."""
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for form in forms:
-        for decl in _spellings(form, method):
+        for decl in _spellings(form, kind):
             key = (decl.name, decl.types)
             if key not in seen:
                 seen.add(key)
@@ -96,14 +98,14 @@ def _distinct(forms: Iterable[Form], method: bool) -> Iterator[CallDecl]:
 
 
 def emit(model: Model) -> Iterator[File]:
-    """Yield the methods and the functions."""
+    """Yield the methods, the functions, and those that run the kernel for given keys."""
     public = [form for op, form in slots.forms(model.operators) if not slots.is_internal(op)]
     functions = [f for f in public if f.is_function or f.kind is FormKind.OUT]
     methods = [f for f in public if f.is_method]
-    for path, forms, method in (("methods", methods, True), ("functions", functions, False)):
+    for kind, forms in (("methods", methods), ("functions", functions), ("redispatch", functions)):
         yield render(
-            f"api_{path}.h.j2",
-            f"api/{path}.h",
+            f"api_{kind}.h.j2",
+            f"api/{kind}.h",
             headers=library_spelling.operator_headers(model, (form.name for form in forms)),
-            calls=tuple(_distinct(forms, method)),
+            calls=tuple(_distinct(forms, kind)),
         )

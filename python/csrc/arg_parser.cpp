@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "aten/core/factory.h"
+#include "python/csrc/custom_object.h"
 #include "python/csrc/data.h"
 #include "python/csrc/generated.h"
 #include "python/csrc/torch_function.h"
@@ -97,6 +98,10 @@ bool fits(const Param& p, PyObject* o) {
       return PyObject_TypeCheck(o, memory_format_type);
     case ParamKind::Generator:
       return PyObject_TypeCheck(o, generator_type);
+    case ParamKind::StringList:
+      return all_items(o, [](PyObject* i) { return PyUnicode_Check(i); });
+    case ParamKind::CustomObject:
+      return is_custom_object(o);
   }
   return false;
 }
@@ -389,6 +394,18 @@ std::string_view ParsedArgs::string(int i) const {
   const char* text = PyUnicode_AsUTF8AndSize(values_[i], &size);
   if (!text) throw PythonError();
   return {text, static_cast<size_t>(size)};
+}
+std::vector<std::string> ParsedArgs::string_list(int i) const {
+  std::vector<std::string> out;
+  Py_ssize_t n = 0;
+  PyObject** const items = has(i) ? items_of(values_[i], &n) : nullptr;
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    Py_ssize_t size = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(items[k], &size);
+    if (!text) throw PythonError();
+    out.emplace_back(text, static_cast<size_t>(size));
+  }
+  return out;
 }
 std::optional<std::string_view> ParsedArgs::optional_string(int i) const {
   return has(i) ? std::optional<std::string_view>(string(i)) : std::nullopt;

@@ -32,6 +32,8 @@ enum class ParamKind : uint8_t {
   Device,
   MemoryFormat,
   Generator,
+  StringList,
+  CustomObject,  // of a class that a library in C++ has registered
 };
 
 struct Param {
@@ -111,6 +113,7 @@ class ParsedArgs {
   SmallVector<bool, 8> bool_list(int i) const;
   std::vector<Scalar> scalar_list(int i) const;
   std::string_view string(int i) const;
+  std::vector<std::string> string_list(int i) const;
   std::optional<std::string_view> optional_string(int i) const;
   ScalarType scalar_type(int i) const;
   std::optional<ScalarType> optional_scalar_type(int i) const;

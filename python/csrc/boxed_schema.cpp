@@ -4,7 +4,9 @@
 #include <unordered_map>
 
 #include "aten/core/factory.h"
+#include "aten/dispatch/custom_class.h"
 #include "python/csrc/autograd.h"
+#include "python/csrc/custom_object.h"
 #include "python/csrc/value_types.h"
 
 namespace flambeau::python {
@@ -23,7 +25,7 @@ constexpr KindName kKinds[] = {
     {"SymInt", ParamKind::Int, ParamKind::IntList},
     {"float", ParamKind::Float, ParamKind::FloatList},
     {"bool", ParamKind::Bool, ParamKind::BoolList},
-    {"str", ParamKind::String, ParamKind::String},
+    {"str", ParamKind::String, ParamKind::StringList},
     {"ScalarType", ParamKind::ScalarType, ParamKind::ScalarType},
     {"Layout", ParamKind::Layout, ParamKind::Layout},
     {"Device", ParamKind::Device, ParamKind::Device},
@@ -145,7 +147,8 @@ void read_type(std::string_view type, Param& param) {
       return;
     }
   }
-  fail(ErrorKind::Runtime, "schema: expected a type, got ", type);
+  check(type.starts_with(kCustomClassPrefix) && !is_list, "schema: expected a type, got ", type);
+  param.kind = ParamKind::CustomObject;
 }
 
 void read_param(std::string_view text, bool keyword_only, BoxedSchema& schema) {
@@ -197,6 +200,16 @@ PyObject* list_of(const std::vector<T>& items) {
   return list.release();
 }
 
+PyObject* list_of_texts(const std::vector<std::string>& items) {
+  Ref list = carried(PyList_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i) {
+    Ref text = carried(
+        PyUnicode_FromStringAndSize(items[i].data(), static_cast<Py_ssize_t>(items[i].size())));
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), text.release());
+  }
+  return list.release();
+}
+
 // Numbers that became tensors for dispatch are passed to Python as numbers.
 PyObject* wrap_operand(const Tensor& t) {
   return t.defined() && t.impl()->is_wrapped_number() ? wrap(item_of(t)) : wrap(t);
@@ -211,6 +224,8 @@ struct ToPython {
   PyObject* operator()(const std::vector<T>& items) const {
     return list_of(items);
   }
+  PyObject* operator()(const std::vector<std::string>& items) const { return list_of_texts(items); }
+  PyObject* operator()(const CustomObject& object) const { return wrap_custom_object(object); }
   PyObject* operator()(const Tensor& t) const { return wrap_operand(t); }
   PyObject* operator()(Device device) const { return wrap_device(device); }
   PyObject* operator()(Layout layout) const { return wrap_layout(layout); }
@@ -288,6 +303,10 @@ IValue parsed_value(const ParsedArgs& args, int i, ParamKind kind) {
       return IValue(args.memory_format(i));
     case ParamKind::Generator:
       return IValue(Generator::share(args.generator(i)));
+    case ParamKind::StringList:
+      return IValue(args.string_list(i));
+    case ParamKind::CustomObject:
+      return IValue(custom_object_of(args.object(i)));
   }
   return IValue();
 }
@@ -321,6 +340,9 @@ IValue result_value(PyObject* o, const BoxedSchema::Result& result, const BoxedS
       }
       return IValue(tensors_from(items.get(), by.op.name));
     }
+    case ParamKind::CustomObject:
+      if (!is_custom_object(o)) fail_result(o, by, "an object of a class of C++");
+      return IValue(custom_object_of(o));
     default:
       if (!is_number(o)) fail_result(o, by, "a number");
       return IValue(scalar_from(o));

@@ -2,6 +2,7 @@
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/checksum.h"
+#include "python/csrc/custom_object.h"
 #include "python/csrc/data.h"
 #include "python/csrc/default_override.h"
 #include "python/csrc/extension_access.h"
@@ -80,6 +81,7 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
     add_autograd(module.get());
     add_checksum(module.get());
     add_extension_access(module.get());
+    add_custom_objects(module.get());
     watch_long_work();
     return module.release();
   });

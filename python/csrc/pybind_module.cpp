@@ -137,6 +137,8 @@ void add_settings(py::module_& m) {
       },
       "Set how many threads an operator may use.");
   m.def("_set_fills_uninitialized", [](py::handle on) { set_fills_uninitialized(truth(on)); });
+  m.def("_set_deterministic_mode", &set_deterministic_mode);
+  m.def("_deterministic_mode", &deterministic_mode);
   m.def(
       "set_flush_denormal", [](py::handle flush) { return set_flush_denormal(truth(flush)); },
       "Turn numbers below the smallest normal one into 0, or keep them; whether the CPU can do "

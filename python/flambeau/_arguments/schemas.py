@@ -195,4 +195,6 @@ def _takes(type_: str, value: Any) -> bool:
         return bool(size) and _takes(element, value)
     if type_ in ("int", "SymInt", "float") and isinstance(value, bool):
         return False
+    if type_.startswith("__torch__."):  # a class of C++
+        return isinstance(value, _C._CustomObject) and _C._custom_class_name(value) == type_
     return isinstance(value, _TAKES.get(type_, object))

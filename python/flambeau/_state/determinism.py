@@ -17,11 +17,7 @@ __all__ = [
 ]
 
 _MODES = ("default", "warn", "error")
-_state = {"mode": 0, "fill": True}
-
-
-def _settle() -> None:
-    _C._set_fills_uninitialized(_state["mode"] > 0 and bool(_state["fill"]))
+_state = {"fill": True}
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -44,8 +40,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise TypeError(
                 f"use_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}"
             )
-    _state["mode"] = (1 if warn_only else 2) if mode else 0
-    _settle()
+    _C._set_deterministic_mode((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -57,7 +52,7 @@ def are_deterministic_algorithms_enabled() -> bool:
         >>> flambeau.are_deterministic_algorithms_enabled()
         False
     """
-    return _state["mode"] > 0
+    return _C._deterministic_mode() > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
@@ -69,7 +64,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
         >>> flambeau.is_deterministic_algorithms_warn_only_enabled()
         False
     """
-    return _state["mode"] == 1
+    return _C._deterministic_mode() == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -104,8 +99,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
             "set_deterministic_debug_mode: invalid value of debug_mode: expected a number from 0 to "
             f"2, got {debug_mode}"
         )
-    _state["mode"] = int(debug_mode)
-    _settle()
+    _C._set_deterministic_mode(int(debug_mode))
 
 
 def get_deterministic_debug_mode() -> int:
@@ -117,13 +111,13 @@ def get_deterministic_debug_mode() -> int:
         >>> flambeau.get_deterministic_debug_mode()
         0
     """
-    return _state["mode"]
+    return _C._deterministic_mode()
 
 
 def set_fill_uninitialized(fill: bool) -> None:
     """Whether deterministic algorithms fill memory that nobody has written to."""
     _state["fill"] = fill
-    _settle()
+    _C._set_fills_uninitialized(fill)
 
 
 def fills_uninitialized() -> bool:

@@ -13,8 +13,8 @@ _top.script
       FutureType Gradient Graph GraphExecutorState IODescriptor InferredType
       InterfaceType LiteScriptModule LockingLogger ModuleDict Node NoopLogger
       OperatorInfo ParameterDict PyObjectType PyTorchFileReader PyTorchFileWriter RRefType
-      ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList
-      ScriptListIterator ScriptModuleSerializer ScriptMethod ScriptObject ScriptObjectProperty
+      ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList
+      ScriptListIterator ScriptModuleSerializer ScriptMethod ScriptObjectProperty
       SerializationStorageContext StaticModule
       ThroughputBenchmark TracingState UnionType Use Value
   def import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir

@@ -16,7 +16,8 @@ from flambeau._loading import lazy
 TEXT = """
 . _top.script _top.quantized _top.vendors _top.devices _top.symbolic _top.removed _top.dispatch
 . Stream=_state.streams Event=_state.streams GradScaler=amp ScriptFunction=jit fork=jit wait=jit
-. FileCheck=testing
+. FileCheck=testing ScriptObject=classes ScriptClass=classes
+_C ScriptObject=classes ScriptClass=classes
 . Argument=library._schemas FunctionSchema=library._schemas parse_schema=library._schemas
 . AnyType=_types.schema_types BoolType=_types.schema_types ComplexType=_types.schema_types
 . DeviceObjType=_types.schema_types DictType=_types.schema_types FloatType=_types.schema_types
