@@ -158,14 +158,16 @@ def _check_offsets(graph: Graph, inputs: list[Any]) -> None:
 def _name_devices(graph: Graph) -> None:
     """Replace the device "meta", which composites take from their arguments, by the CPU."""
 
+    def is_meta(value: Any) -> bool:
+        return isinstance(value, flambeau.device) and value.type == "meta"
+
     def real(value: Any) -> Any:
-        return (
-            flambeau.device("cpu") if isinstance(value, flambeau.device) and value.type == "meta" else value
-        )
+        return flambeau.device("cpu") if is_meta(value) else value
 
     for node in graph.nodes:
-        node.args = map_aggregate(node.args, real)
-        node.kwargs = map_aggregate(node.kwargs, real)
+        if any(map(is_meta, (*node.args, *node.kwargs.values()))):
+            node.args = map_aggregate(node.args, real)
+            node.kwargs = map_aggregate(node.kwargs, real)
 
 
 def _constants(tracer: OperatorTracer) -> dict[str, Any]:

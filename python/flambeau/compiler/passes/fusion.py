@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau
 from flambeau.compiler.ir.dependences import Dependences, overload_of
+from flambeau.compiler.ir.open_numbers import has_open
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
@@ -44,7 +45,7 @@ def _is_fusable(node: Node) -> bool:
     if overload is None or not overload._entry or value is None or overload._schema.is_mutable:
         return False
     facts = flambeau._C._operator_facts(overload._entry)
-    if facts is None or not facts[0] or facts[1]:
+    if facts is None or not facts[0] or facts[1] or has_open(node):  # a loop has fixed numbers
         return False
     return value.numel() > 0 and _shares_nothing(node)
 

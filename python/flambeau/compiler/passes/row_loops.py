@@ -149,7 +149,7 @@ def _steps(tensor: Any) -> list[tuple[int, int]]:
     return [(n, s) for n, s in pairs if n != 1 and s != 0]
 
 
-def _domain_of(node: Node) -> Domain | None:
+def domain_of(node: Node) -> Domain | None:
     """Return the rows of a reduction, or of an operator that contains one."""
     found = _domain_of_fold(node)
     if found is None and not is_fusable(node):
@@ -190,7 +190,7 @@ def row_groups(graph: Graph, dependences: Dependences, refused: set[Node]) -> It
         dependences: its edges.
         refused: nodes that were found not to fit.
     """
-    own = {node: domain for node in graph.nodes if (domain := _domain_of(node)) is not None}
+    own = {node: domain for node in graph.nodes if (domain := domain_of(node)) is not None}
     for domain in dict.fromkeys(own.values()):
         members = _members(graph, domain, own, refused)
 
