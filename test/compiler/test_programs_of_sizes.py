@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(compilation.compiler() is None, reason="needs a 
 
 @pytest.fixture(autouse=True)
 def kernels_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Groups of any size have kernels, which run without a measurement; `runs` gets the columns of each run."""
+    """Groups of any size have kernels, which run without a measurement; `runs` gets the columns of runs."""
     monkeypatch.setattr(background, "is_measured", False)
     monkeypatch.setattr(row_loops, "LEAST_ELEMENTS", 1)
     monkeypatch.setenv("FLAMBEAU_TIER", "1")
@@ -75,7 +75,7 @@ def picked(x: Any, w: Any) -> Any:
 
 
 def padded(x: Any, w: Any) -> Any:
-    return fb.softmax(F.pad(x, (1, x.shape[0])), -1).narrow(1, 1, x.shape[1]) * w.sum()
+    return fb.softmax(F.pad(x, (1, x.shape[0])) * 2, -1).narrow(1, 1, x.shape[1]) * w.sum()
 
 
 def transposed(x: Any, w: Any) -> Any:
@@ -87,8 +87,22 @@ LONG: dict[str, Callable[..., Any]] = {
     for f in (softmax, log_softmax, variance, normalised_by_length, mean_of_all, picked, padded, transposed)
 }
 WIDE: dict[str, Callable[..., Any]] = {f.__name__: f for f in (layer_norm, rms_norm)}
-SHAPES = ((37, 41), (29, 53), (31, 47), (64, 64), (200, 33), (2, 17), (16, 128), (1, 40), (40, 1), (0, 40), (0, 0),
-          (31, 47), (5, 4097), (3000, 16))  # fmt: skip
+SHAPES = (
+    *(
+        (37, 41),
+        (29, 53),
+        (31, 47),
+        (64, 64),
+        (200, 33),
+        (2, 17),
+        (16, 128),
+        (1, 40),
+        (40, 1),
+        (0, 40),
+        (0, 0),
+    ),
+    *((31, 47), (5, 4097), (3000, 16)),
+)
 
 
 def step(f: Callable[..., Any], x: Any, w: Any) -> list[Any]:
@@ -102,21 +116,28 @@ def step(f: Callable[..., Any], x: Any, w: Any) -> list[Any]:
     return [result, *gradients]
 
 
+def strides(x: Any) -> list[int]:
+    """Return the strides that matter."""
+    return [s for n, s in zip(x.size(), x.stride(), strict=True) if n > 1 and x.numel()]
+
+
 def close(found: list[Any], exact: list[Any], plain: list[Any]) -> None:
     """Assert that errors against float64 are at most few times those of the plain program."""
     for a, b, c in zip(found, exact, plain, strict=True):
-        assert a.shape == c.shape and a.stride() == c.stride() and a.dtype == c.dtype
-        scale = b.abs().amax().item() if b.numel() else 0.0
-        error = (a.double() - b).abs().amax().item() if b.numel() else 0.0
-        other = (c.double() - b).abs().amax().item() if b.numel() else 0.0
-        assert error <= 8 * other + 4e-6 * scale + 1e-30, (error, other, scale)
+        assert a.shape == c.shape and a.dtype == c.dtype
+        assert strides(a) == strides(c)
+        assert fb.equal(a.isnan(), c.isnan())
+        a, b, c = (fb.where(c.isnan(), 0.0, t.double()) for t in (a, b, c))
+        if a.numel():
+            error, other = ((t - b).abs().amax().item() for t in (a, c))
+            assert error <= 8 * other + 4e-6 * b.abs().amax().item() + 1e-30, (error, other)
 
 
 def check(f: Callable[..., Any], shapes: Any, least_served: int, dynamic: Any = None) -> None:
     quick = fb.compile(f, dynamic=dynamic)
     for shape in shapes:
         x, w = fb.randn(shape), fb.randn(WIDTH)
-        if f.__name__ == "picked" and 0 in shape:
+        if 0 in shape and f in (picked, normalised_by_length):  # they raise an error
             continue
         plain, exact = step(f, x, w), step(f, x.double(), w.double())
         for _ in range(3):
@@ -163,7 +184,7 @@ def test_an_index_that_is_out_of_range_at_another_size_is_an_error() -> None:
     for index in (32, -1, 10**12):
         target = fb.zeros(50, dtype=fb.int64)
         target[49] = index
-        with pytest.raises(IndexError):
+        with pytest.raises((IndexError, RuntimeError), match="out of bounds|out of range"):
             quick(fb.randn(50, 32), target)
 
 

@@ -81,7 +81,7 @@ def _served(graph: Any, templates: Templates, joint: Joint, inputs: list[Any]) -
     template, numbers = found
     counters["fusion"]["programs of other sizes"] += 1
     graph.meta[GAIN] = graph.meta[SERVED] = True
-    return template.made.bound(numbers).assembled(joint, inputs)  # type: ignore[no-any-return]
+    return template.made.bound(numbers).assembled(joint, inputs)
 
 
 def _made(graph: Any, joint: Joint, inputs: list[Any], templates: Templates | None) -> Callable[..., Any]:

@@ -108,7 +108,7 @@ class Geometry:
         return made
 
     def size_class(self) -> tuple[int, int]:
-        """Return the powers of two of columns and rows: within a class one choice of the quicker way holds."""
+        """Return the powers of two of columns and rows; a class has one choice of the quicker way."""
         rows = 1
         for size in self.rows:
             rows *= size
@@ -125,8 +125,8 @@ def resized(
 ) -> Geometry | None:
     """Return the geometry of a group's kernel for other sizes; None if the kernel does not compute these.
 
-    The group's operators run on tensors without memory and are lowered anew. The kernel serves the sizes if its
-    text, which holds no sizes, comes out the same.
+    The group's operators run on tensors without memory and are lowered anew. The kernel serves the sizes if
+    its text, which holds no sizes, comes out the same.
 
     Args:
         group: the group, as it was recorded.

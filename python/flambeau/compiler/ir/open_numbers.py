@@ -26,7 +26,7 @@ def opened(value: Number, name: str) -> Number:
     """Return a number that other sizes replace by the number called `name`."""
     made: Any = OpenInt(value) if isinstance(value, int) else OpenFloat(value)
     made.name = name
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def is_open(value: Any) -> bool:

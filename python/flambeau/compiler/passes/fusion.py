@@ -33,19 +33,24 @@ class Group:
 
 
 def is_fusable(node: Node) -> bool:
+    """Whether a node is a pointwise operator with fixed numbers whose result is a new tensor of the CPU."""
+    return is_pointwise(node) and not has_open(node)
+
+
+def is_pointwise(node: Node) -> bool:
     """Whether a node is a pointwise operator whose result is a new tensor of the CPU."""
-    known = node.meta.get("is_fusable")
+    known = node.meta.get("is_pointwise")
     if known is None:
-        known = node.meta["is_fusable"] = _is_fusable(node)
+        known = node.meta["is_pointwise"] = _is_pointwise(node)
     return bool(known)
 
 
-def _is_fusable(node: Node) -> bool:
+def _is_pointwise(node: Node) -> bool:
     overload, value = overload_of(node), node.meta.get("val")
     if overload is None or not overload._entry or value is None or overload._schema.is_mutable:
         return False
     facts = flambeau._C._operator_facts(overload._entry)
-    if facts is None or not facts[0] or facts[1] or has_open(node):  # a loop has fixed numbers
+    if facts is None or not facts[0] or facts[1]:
         return False
     return value.numel() > 0 and _shares_nothing(node)
 

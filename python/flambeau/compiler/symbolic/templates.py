@@ -1,8 +1,9 @@
 """Compiled programs that serve many sizes: which numbers of a recorded graph differ between sizes.
 
-A graph is recorded below autograd for each size. Two records with the same operators, edges and dtypes differ in
-numbers alone: sizes, strides, and numbers among arguments. One program then serves both, and every size whose
-record differs in these numbers alone. Sizes below 2 broadcast, so such records are served by no program of others.
+A graph is recorded below autograd for each size. Two records with the same operators, edges and dtypes differ
+in numbers alone: sizes, strides, and numbers among arguments. One program then serves both, and every size
+whose record differs in these numbers alone. Sizes below 2 broadcast, so programs of other sizes
+do not serve them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _Reader:
             if node.op == "get_attr":
                 held = joint.constants[str(node.target)]
                 self.record.held.append(held)
-                target = id(held)
+                target = repr(held.item()) if node.target in joint.numbers else id(held)
             leaves = [self._leaf(leaf) for leaf in leaves_of((node.args, node.kwargs))]
             lengths = _lengths((node.args, node.kwargs))
             rows.append((node.op, target, lengths, *leaves, self._value(node.meta.get("val"))))
@@ -64,8 +65,8 @@ class _Reader:
 
     def _ends(self) -> tuple[Any, ...]:
         joint = self.joint
-        groups = (joint.inputs, joint.outputs, joint.tangents, joint.gradients)
-        places = tuple(tuple(self._place.get(n, -1) for n in nodes) for nodes in groups)
+        groups: Any = (joint.inputs, joint.outputs, joint.tangents, joint.gradients)
+        places = tuple(tuple(-1 if n is None else self._place[n] for n in nodes) for nodes in groups)
         return places, tuple(joint.differentiable), joint.forward, tuple(joint.reached_by), repr(joint.end)
 
     def _leaf(self, leaf: Any) -> Any:
@@ -126,7 +127,7 @@ class Template:
             if name is None:
                 if not _is_same(number, own[place]):
                     return None
-            elif not _is_same(found.setdefault(name, number), number) or not _may_differ(number):
+            elif not _is_same(found.setdefault(name, number), number) or not _are_alike(number, own[place]):
                 return None
         return found
 
@@ -154,8 +155,11 @@ def _is_same(one: Number, two: Number) -> bool:
     return type(one) is type(two) and (one == two or (one != one and two != two))
 
 
-def _may_differ(number: Number) -> bool:
-    return isinstance(number, float) or number >= 2
+def _are_alike(one: Number, two: Number) -> bool:
+    """Whether one program may serve both numbers: those below 2 mean something else, as negative ones do."""
+    if isinstance(one, float) or isinstance(two, float):
+        return type(one) is type(two)
+    return min(one, two) >= 2 or max(one, two) <= -2
 
 
 def compared(first: Record, second: Record) -> Template | None:
@@ -172,7 +176,7 @@ def compared(first: Record, second: Record) -> Template | None:
     for place, (one, two) in enumerate(pairs):
         if _is_same(one, two):
             continue
-        if type(one) is not type(two) or not _may_differ(one) or not _may_differ(two):
+        if not _are_alike(one, two):
             return None
         if two in fixed or earlier.setdefault(two, one) != one:
             return None

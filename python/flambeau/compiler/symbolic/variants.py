@@ -133,7 +133,7 @@ class Variants:
         return module, outputs
 
     def _generalize(self, inputs: list[Any]) -> None:
-        """Compile one program for many sizes, if the graph's facts hold for sizes that nothing else equals."""
+        """Compile one program for many sizes if the graph's facts hold for sizes that nothing else equals."""
         given = stand_ins(inputs, self.places, self._earlier)
         was_broken = self.is_broken
         values = None if given is None else self._values(tuple(given))
