@@ -17,7 +17,7 @@ from flambeau.compiler.aot.joint import Joint, record
 from flambeau.compiler.aot.loops import Body
 from flambeau.compiler.aot.partition import Parts, divide
 from flambeau.compiler.aot.state import ending_in
-from flambeau.compiler.emit.background import tier_of
+from flambeau.compiler.emit.background import tier, tier_of
 from flambeau.compiler.emit.program import Part, Writer, program, rebound
 from flambeau.compiler.emit.row_kernels import (
     RowKernel,
@@ -66,7 +66,7 @@ def _fused(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         counters["fusion"][f"{type(error).__name__} while the graph was recorded"] += 1
         return run
     templates = graph.meta.get(TEMPLATES)
-    if templates is None:
+    if templates is None or not tier():  # without kernels, slices of one size are quicker
         return _made(graph, joint, inputs, None)
     found = _served(graph, templates, joint, inputs)
     return found if found is not None else _made(graph, joint, inputs, templates)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import flambeau
-from flambeau.compiler.aot.examples import on_meta
 from flambeau.compiler.emit.row_lowering import lowered
 from flambeau.compiler.emit.row_text import SCRATCH_BYTES, RowText
-from flambeau.compiler.ir.dependences import overload_of
 from flambeau.compiler.ir.open_numbers import Number, is_open, mapped
 from flambeau.compiler.ir.row_loops import Domain, RowLoop, Unfit
 from flambeau.compiler.passes.fusion import Group
@@ -164,8 +162,8 @@ def _at(group: Group, numbers: Mapping[str, Number], inputs: tuple[Any, ...]) ->
         args, kwargs = mapped(node.args, given), mapped(node.kwargs, given)
         copies[node] = copy = graph.call_function(node.target, args, kwargs)
         args, kwargs = mapped(args, value), mapped(kwargs, value)
-        if overload_of(node) is not None:
-            args, kwargs = on_meta(node.target, args, kwargs)
+        if kwargs.get("device") is not None:  # of a cast
+            kwargs["device"] = "meta"
         with flambeau.no_grad():
             result = node.target(*args, **kwargs)
         copy.meta["val" if isinstance(result, flambeau.Tensor) else "all"] = result

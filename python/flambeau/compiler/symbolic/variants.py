@@ -8,7 +8,6 @@ from typing import Any
 import flambeau
 from flambeau.compiler.aot.examples import on_meta, without_memory
 from flambeau.compiler.aot.state import kept_state, meta_as_cpu
-from flambeau.compiler.emit import background
 from flambeau.compiler.symbolic.numbers import Journal
 from flambeau.compiler.symbolic.templates import SERVED, TEMPLATES, Templates, stand_ins
 from flambeau.fx.graph import Graph
@@ -107,7 +106,7 @@ class Variants:
         return run
 
     def _of_sizes(self, values: dict[Node, Any], inputs: list[Any]) -> Callable[..., Any]:
-        if self._earlier and not self._templates.made and background.tier():
+        if self._templates.records and not self._templates.made:
             self._generalize(inputs)
         module, outputs = self._module(values)
         compiled = self.backend(module, inputs)
