@@ -29,8 +29,10 @@ from flambeau.compiler.emit.rows import Sliced, could_slice, slice_rows, sliced_
 from flambeau.compiler.ir import GAIN
 from flambeau.compiler.ir.open_numbers import Number
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
+from flambeau.compiler.passes.patterns import replace_patterns
 from flambeau.compiler.passes.products import transpose_products
 from flambeau.compiler.symbolic.templates import SERVED, TEMPLATES, Templates, record_of
+from flambeau.fx.graph import Graph
 
 
 def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
@@ -168,6 +170,14 @@ class Programs:
         return made if joint.end is None else ending_in(made, joint.end)
 
 
+def _replace_in_inference(graph: Graph) -> None:
+    counters["fusion"].update(replace_patterns(graph, is_training=False))
+
+
+def _replace_in_training(graph: Graph) -> None:
+    counters["fusion"].update(replace_patterns(graph, is_training=True))
+
+
 def _programs(joint: Joint, inputs: list[Any], serves_sizes: bool) -> Programs:
     for name, value in joint.constants.items():
         if isinstance(value, Body):
@@ -178,7 +188,7 @@ def _programs(joint: Joint, inputs: list[Any], serves_sizes: bool) -> Programs:
     rows = (use_resizable_row_kernels,) if serves_sizes else (use_row_kernels, slice_rows)
     if not joint.differentiable:
         joint.graph.output(joint.outputs)
-        for change in (remove_dead, merge_equal, *rows):
+        for change in (remove_dead, merge_equal, _replace_in_inference, remove_dead, *rows):
             trace.changed("Graph", joint.graph, change)
         with trace.timed("write the program"):
             forward, writer = program(joint.graph, joint.constants)
@@ -187,7 +197,8 @@ def _programs(joint: Joint, inputs: list[Any], serves_sizes: bool) -> Programs:
     logs.say("aot_joint_graph", lambda: f"Forward and backward before the division:\n{joint.graph}")
     with trace.timed("divide"):
         parts = divide(joint, functorch.activation_memory_budget)
-    trace.changed("Forward", parts.forward, remove_dead)
+    for change in (remove_dead, _replace_in_training):
+        trace.changed("Forward", parts.forward, change)
     for change in (remove_dead, merge_equal, transpose_products, remove_dead):
         trace.changed("Backward", parts.backward, change)
     for graph, name in ((parts.forward, "Forward"), (parts.backward, "Backward")):
