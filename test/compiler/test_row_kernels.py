@@ -350,14 +350,14 @@ def test_the_quicker_way_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [kernel.choice for kernel in made] == ["operators"]  # equal times are no gain
     times = {True: 1.0, False: 2.0}
     kernel = made[0]
-    kernel._chosen, kernel._times = None, [[], []]
+    kernel.trial = emitted.Trial()
     now = [0.0]
     run, operators = kernel.run, kernel._operators
 
     def timed(function: Callable[..., Any], is_kernel: bool) -> Callable[..., Any]:
-        def call(*inputs: Any) -> Any:
+        def call(*given: Any) -> Any:
             now[0] += times[is_kernel]
-            return function(*inputs)
+            return function(*given)
 
         return call
 

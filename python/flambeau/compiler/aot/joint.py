@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from flambeau.compiler.aot.examples import NotAhead, on_meta, without_memory
 from flambeau.compiler.aot.state import ThreadState, kept_state, meta_as_cpu
 from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMode
 from flambeau.fx.graph import Graph
+from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_aggregate
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], Any]  # sizes, strides, dtype
@@ -31,6 +33,7 @@ class Joint:
         differentiable: indices of the outputs that have a gradient.
         forward: the number of nodes that belong to forward, placeholders among them.
         constants: tensors that are neither inputs nor results, by the names of their nodes.
+        numbers: the names of constants that operators made from Python numbers while they were recorded.
         end: the state of the thread after the captured graph; None if the graph does not change the state.
     """
 
@@ -44,6 +47,7 @@ class Joint:
     differentiable: list[int] = field(default_factory=list)
     forward: int = 0
     constants: dict[str, Any] = field(default_factory=dict)
+    numbers: set[str] = field(default_factory=set)
     end: ThreadState | None = None
 
 
@@ -126,6 +130,7 @@ def record(module: Any, examples: list[Any]) -> Joint:
     if joint.differentiable:
         recorder.backward(joint, outputs)
     joint.constants = _constants(tracer)
+    joint.numbers = _made_of_numbers(module, joint.constants)
     _check_offsets(tracer.graph, recorder.inputs)
     _name_devices(tracer.graph)
     return joint
@@ -158,14 +163,16 @@ def _check_offsets(graph: Graph, inputs: list[Any]) -> None:
 def _name_devices(graph: Graph) -> None:
     """Replace the device "meta", which composites take from their arguments, by the CPU."""
 
+    def is_meta(value: Any) -> bool:
+        return isinstance(value, flambeau.device) and value.type == "meta"
+
     def real(value: Any) -> Any:
-        return (
-            flambeau.device("cpu") if isinstance(value, flambeau.device) and value.type == "meta" else value
-        )
+        return flambeau.device("cpu") if is_meta(value) else value
 
     for node in graph.nodes:
-        node.args = map_aggregate(node.args, real)
-        node.kwargs = map_aggregate(node.kwargs, real)
+        if any(map(is_meta, (*node.args, *node.kwargs.values()))):
+            node.args = map_aggregate(node.args, real)
+            node.kwargs = map_aggregate(node.kwargs, real)
 
 
 def _constants(tracer: OperatorTracer) -> dict[str, Any]:
@@ -173,6 +180,17 @@ def _constants(tracer: OperatorTracer) -> dict[str, Any]:
     if any(isinstance(value, flambeau.Tensor) and value.is_meta for value in found.values()):
         raise NotAhead("a tensor that was made while the graph was recorded")
     return found
+
+
+def _made_of_numbers(module: Any, constants: dict[str, Any]) -> set[str]:
+    """Return the constants without dimensions that the captured graph does not hold."""
+    nodes = module.graph.nodes if isinstance(module, GraphModule) else ()
+    own = [operator.attrgetter(str(node.target))(module) for node in nodes if node.op == "get_attr"]
+    return {
+        name
+        for name, value in constants.items()
+        if isinstance(value, flambeau.Tensor) and value.dim() == 0 and all(value is not x for x in own)
+    }
 
 
 def _check_sharing(joint: Joint, inputs: list[Any], outputs: list[Any]) -> None:

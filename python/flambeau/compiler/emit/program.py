@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import operator
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import flambeau
 from flambeau.compiler import logs
 from flambeau.compiler.emit.background import compile_later, tier
 from flambeau.compiler.ir.dependences import Dependences, overload_of
+from flambeau.compiler.ir.open_numbers import Number, is_open
 from flambeau.compiler.passes.fusion import Group, boundary, groups_of, pays
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
@@ -207,6 +209,9 @@ class Writer:
         if isinstance(value, list | tuple):
             inner = ", ".join(map(self._text, value))
             return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+        if is_open(value):
+            self.names[value.name] = value.as_integer_ratio()[0] if isinstance(value, int) else value + 0.0
+            return str(value.name)
         if value is None or type(value) in (int, bool, str):
             return repr(value)
         name = f"k_{len(self.names)}"
@@ -240,3 +245,15 @@ def program(
     run.__dict__["source"] = text
     compile_later(writer.texts)
     return run, writer
+
+
+def rebound(run: Any, numbers: Mapping[str, Number]) -> Callable[..., list[Any]]:
+    """Return the function of a graph at other sizes: with other open numbers, by name."""
+    names = dict(run.__globals__)
+    for name, value in run.__globals__.items():
+        if hasattr(value, "bound"):
+            names[name] = value.bound(numbers)
+    names |= numbers
+    made = types.FunctionType(run.__code__, names, run.__name__)
+    made.__dict__["source"] = run.source
+    return made

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import flambeau
 from flambeau.compiler.emit import background
-from flambeau.compiler.emit.program import program
+from flambeau.compiler.emit.program import program, rebound
+from flambeau.compiler.emit.row_geometry import Geometry, resized
 from flambeau.compiler.emit.row_lowering import lowered
-from flambeau.compiler.emit.row_text import SCRATCH_BYTES, RowText
+from flambeau.compiler.emit.row_text import RowText
 from flambeau.compiler.emit.rows import slice_rows, sliced_groups
 from flambeau.compiler.ir.dependences import Dependences
+from flambeau.compiler.ir.open_numbers import Number, mapped
 from flambeau.compiler.ir.row_loops import Domain, RowLoop, Unfit
 from flambeau.compiler.passes.fusion import Group
 from flambeau.compiler.passes.replacement import graph_of, replace, users_between
@@ -23,24 +26,47 @@ from flambeau.fx.node import Node
 
 _TRIES = 12  # groups that do not fit; each lacks one node the next time
 _TRIALS = 10  # timed calls of each way; the first does not count
+_MOST_GEOMETRIES = 4096
 _GAIN = 0.97  # the most of the time of the operators that the kernel may take
-_CPU = flambeau.device("cpu")
 
 
 def use_row_kernels(graph: Graph) -> None:
     """Replace each group of a graph that one loop over rows computes by a node that calls a `RowKernel`."""
+    _use(graph, is_open=False)
+
+
+def use_resizable_row_kernels(graph: Graph) -> None:
+    """Do the same in a graph whose program serves other sizes too."""
+    _use(graph, is_open=True)
+    shared = dict[Any, Sizes]()
+    for kernel in row_kernels(graph):
+        kernel.sizes = shared.setdefault((kernel.text, _structure(kernel.group)), kernel.sizes)
+
+
+def _structure(group: Group) -> Any:
+    """Return a key that is equal for groups of the same calls."""
+    place = {node: i for i, node in enumerate([*group.inputs, *group.nodes])}
+
+    def named(leaf: Any) -> Any:
+        return place[leaf] if isinstance(leaf, Node) else getattr(leaf, "name", None) or repr(leaf)
+
+    calls = tuple((node.target, repr(mapped((node.args, node.kwargs), named))) for node in group.nodes)
+    return calls, tuple(place[node] for node in group.outputs)
+
+
+def _use(graph: Graph, is_open: bool) -> None:
     if not background.tier():
         return
     refused, dependences = set[Node](), Dependences(graph)
     for _ in range(_TRIES):
-        made = next(_fitting(graph, dependences, refused), None)
+        made = next(_fitting(graph, dependences, refused, is_open), None)
         if made is None:
             return
         group, moved, call = made
         replace(graph, dependences, group, moved, call)
 
 
-def _fitting(graph: Graph, dependences: Dependences, refused: set[Node]) -> Any:
+def _fitting(graph: Graph, dependences: Dependences, refused: set[Node], is_open: bool) -> Any:
     for _ in range(_TRIES):
         count = len(refused)
         for domain, group in row_groups(graph, dependences, refused):
@@ -50,11 +76,41 @@ def _fitting(graph: Graph, dependences: Dependences, refused: set[Node]) -> Any:
                 continue
             try:
                 loop = lowered(domain, group)
-                yield group, moved, RowKernel(group, domain, loop, RowText(loop))
+                yield group, moved, RowKernel(group, domain, loop, RowText(loop), is_open)
             except Unfit as unfit:
                 refused.update(group.nodes if unfit.node not in group.nodes else [unfit.node])
         if len(refused) == count:
             return
+
+
+def _whole(graph: Graph) -> Group:
+    """Return all nodes of the graph of a group as a group."""
+    nodes, ends = list(graph.nodes), next(n for n in reversed(graph.nodes) if n.op == "output")
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    return Group([node for node in nodes if node.op == "call_function"], inputs, list(ends.args[0]))
+
+
+class Trial:
+    """The times of both ways of a kernel's group at sizes of one class."""
+
+    def __init__(self) -> None:
+        self.times: list[list[float]] = [[], []]
+        self.timing = threading.Lock()  # one thread measures
+        self.is_kernel: bool | None = None  # which way stays
+
+    def note(self, is_kernel: bool, seconds: float) -> None:
+        """Add a time, and choose once there are enough."""
+        self.times[is_kernel].append(seconds)
+        if len(self.times[1]) >= _TRIALS:
+            self.is_kernel = min(self.times[1][1:]) < _GAIN * min(self.times[0][1:])
+
+
+@dataclass
+class Sizes:
+    """What kernels of one text share: geometries by numbers and inputs, and trials by class of sizes."""
+
+    geometries: dict[Any, Geometry | None] = field(default_factory=dict)
+    trials: dict[tuple[int, int], Trial] = field(default_factory=dict)
 
 
 class RowKernel:
@@ -64,24 +120,18 @@ class RowKernel:
     quicker one stays. Where the program asks for deterministic algorithms, the operators run.
     """
 
-    def __init__(self, group: Group, domain: Domain, loop: RowLoop, made: RowText) -> None:
+    def __init__(self, group: Group, domain: Domain, loop: RowLoop, made: RowText, is_open: bool) -> None:
         self.__name__ = "row_kernel"
-        self.text, self._loop, self.group = made.text, loop, group
-        graph = graph_of(group)
-        slice_rows(graph)
+        self.text, graph = made.text, graph_of(group)
+        self.group = _whole(graph)  # the nodes of `group` leave their graph
+        if not is_open:  # slices have fixed sizes
+            slice_rows(graph)
         self.slices = sliced_groups(graph)
         self._operators, self.writer = program(graph, {})
-        self._geometry = [(n.meta["val"].size(), n.meta["val"].stride()) for n in group.inputs]
-        self._sizes, self._strides = _merged(domain.sizes, [a.strides for a in loop.arrays])
-        self._scratch = made.scratch * (domain.columns * SCRATCH_BYTES + 64)
-        self._cost = domain.columns * (len(loop.arrays) + len(loop.values) // 2)
-        self._inputs = [group.inputs.index(a.node) if a.node in group.inputs else -1 for a in loop.arrays]
-        self._outputs = [(n, n.meta["val"]) for n in group.outputs]
+        self.geometry = Geometry.of(group, domain, loop, made.scratch)
+        self.trial, self.sizes = Trial(), Sizes()
         self._address = 0
         self._is_measured = True
-        self._times: list[list[float]] = [[], []]
-        self._timing = threading.Lock()  # one thread measures
-        self._chosen: Callable[..., list[Any]] | None = None
 
     def install(self, text: str, address: int, is_measured: bool) -> None:
         """Take the compiled kernel of `text`."""
@@ -89,101 +139,94 @@ class RowKernel:
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """Run the group."""
-        if not self._address or flambeau.are_deterministic_algorithms_enabled() or not self._fits(inputs):
-            return self._operators(*inputs)
+        return self.at(self.geometry, self.trial, self._operators, inputs)
+
+    def at(
+        self, geometry: Geometry | None, trial: Trial, operators: Callable[..., Any], inputs: tuple[Any, ...]
+    ) -> list[Any]:
+        """Run the group at sizes that a geometry describes; `operators` is its program without a kernel."""
+        is_ready = self._address and not flambeau.are_deterministic_algorithms_enabled()
+        if geometry is None or not is_ready or not geometry.fits(inputs):
+            return operators(*inputs)
         if not self._is_measured:
-            return self.run(*inputs)
-        if self._chosen is not None:
-            return self._chosen(*inputs)
-        if not self._timing.acquire(blocking=False):
-            return self._operators(*inputs)
+            return self.run(geometry, operators, inputs)
+        if trial.is_kernel is not None:
+            return self.run(geometry, operators, inputs) if trial.is_kernel else operators(*inputs)
+        if not trial.timing.acquire(blocking=False):
+            return operators(*inputs)
         try:
-            return self._measured(*inputs)
+            is_kernel = len(trial.times[1]) < len(trial.times[0])
+            begin = time.perf_counter()
+            results = self.run(geometry, operators, inputs) if is_kernel else operators(*inputs)
+            trial.note(is_kernel, time.perf_counter() - begin)
+            return results
         finally:
-            self._timing.release()
-
-    def _fits(self, inputs: tuple[Any, ...]) -> bool:
-        """Whether inputs lie in memory as those that the kernel was made for."""
-        return all(
-            x.size() == size and x.stride() == stride
-            for x, (size, stride) in zip(inputs, self._geometry, strict=True)
-        )
-
-    def _measured(self, *inputs: Any) -> list[Any]:
-        times = self._times
-        is_kernel = len(times[1]) < len(times[0])
-        begin = time.perf_counter()
-        results = self.run(*inputs) if is_kernel else self._operators(*inputs)
-        times[is_kernel].append(time.perf_counter() - begin)
-        if len(times[1]) >= _TRIALS:
-            is_quicker = min(times[1][1:]) < _GAIN * min(times[0][1:])
-            self._chosen = self.run if is_quicker else self._operators
-        return results
+            trial.timing.release()
 
     @property
     def choice(self) -> str:
         """Which way runs: "operators", "kernel", or "measuring"."""
-        if self._chosen is not None or not self._is_measured:
-            return "operators" if self._chosen == self._operators else "kernel"
-        return "measuring" if self._address else "operators"
+        if not self._address:
+            return "operators"
+        if self._is_measured and self.trial.is_kernel is None:
+            return "measuring"
+        return "kernel" if self.trial.is_kernel or not self._is_measured else "operators"
 
     @property
     def gains_nothing(self) -> bool:
         """Whether the operators were found to be quicker, and none of them are in one loop."""
-        is_plain = self._chosen == self._operators and not self.writer.groups
+        is_plain = self.trial.is_kernel is False and not self.writer.groups
         return is_plain and all(sliced.gains_nothing for sliced in self.slices)
 
-    def run(self, *inputs: Any) -> list[Any]:
-        """Run the group through its kernel."""
-        loop, sums = self._loop, None
-        places = list(dict.fromkeys(loop.sums.values()))
-        if places:
-            sums = flambeau.empty((len(places), loop.domain.columns), dtype=flambeau.float64, device=_CPU)
-        made = {
-            node: flambeau.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=_CPU)
-            for node, like in self._outputs
-            if node not in loop.sums
-        }
-        known: dict[Any, Any] = {**loop.constants, **made}
-        tensors = tuple(
-            inputs[i] if i >= 0 else known[array.node]
-            for i, array in zip(self._inputs, loop.arrays, strict=True)
-        )
-        errors = flambeau._C._run_row_kernel(
-            self._address, loop.domain.columns, self._sizes, self._strides, self._scratch, self._cost,
-            loop.slots, tensors, sums,
-        )  # fmt: skip
-        if errors:  # the operators raise it
-            return self._operators(*inputs)
-        for node, like in self._outputs:
-            if sums is not None and node in loop.sums:
-                total = sums[places.index(loop.sums[node])]
-                made[node] = total.to(like.dtype, copy=True).view(like.size())
-        return [made[node] for node, _ in self._outputs]
+    def run(self, geometry: Geometry, operators: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Any]:
+        """Run the group through its kernel; where that finds an error, the operators raise it."""
+        made = geometry.run(self._address, inputs)
+        return operators(*inputs) if made is None else made
+
+    def bound(self, numbers: Mapping[str, Number]) -> Resized:
+        """Return the function of the group at other sizes, at which these numbers replace open ones."""
+        return Resized(self, numbers, rebound(self._operators, numbers))
 
     def describe(self) -> str:
         """Return the kernel, and the program that runs without it."""
         return f"{self.text}\n{self.writer.described(self.writer.text)}"
 
 
+class Resized:
+    """A row kernel at other sizes than those that it was made from; its first call finds the geometry.
+
+    Args:
+        kernel: the kernel.
+        numbers: that replace open ones among arguments, by name.
+        operators: the program without a kernel, with these numbers.
+    """
+
+    def __init__(
+        self, kernel: RowKernel, numbers: Mapping[str, Number], operators: Callable[..., Any]
+    ) -> None:
+        self.__name__ = "row_kernel"
+        self._kernel, self._numbers, self._operators = kernel, numbers, operators
+        self._found: tuple[Geometry | None, Trial] | None = None
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Run the group."""
+        if self._found is None:
+            self._found = self._find(inputs)
+        return self._kernel.at(*self._found, self._operators, inputs)
+
+    def _find(self, inputs: tuple[Any, ...]) -> tuple[Geometry | None, Trial]:
+        kernel, sizes = self._kernel, self._kernel.sizes
+        key = (*self._numbers.items(), *((x.size(), x.stride(), x.dtype) for x in inputs))
+        if key not in sizes.geometries:
+            if len(sizes.geometries) >= _MOST_GEOMETRIES:
+                sizes.geometries.clear()
+            sizes.geometries[key] = resized(kernel.group, kernel.text, self._numbers, inputs)
+        geometry = sizes.geometries[key]
+        if geometry is None:
+            return None, kernel.trial
+        return geometry, sizes.trials.setdefault(geometry.size_class(), Trial())
+
+
 def row_kernels(graph: Graph) -> list[RowKernel]:
     """Return the row kernels that a graph calls."""
     return [node.target for node in graph.nodes if isinstance(node.target, RowKernel)]
-
-
-def _merged(
-    sizes: tuple[int, ...], strides: list[tuple[int, ...]]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sizes of rows, innermost first, and all strides; neighbouring dimensions become one."""
-    lengths, steps = list[int](), [[own[0]] for own in strides]
-    for d, size in enumerate(reversed(sizes)):
-        own = [array[d + 1] for array in strides]
-        if size == 1:
-            continue
-        if lengths and all(s[-1] * lengths[-1] == o for s, o in zip(steps, own, strict=True)):
-            lengths[-1] *= size
-            continue
-        lengths.append(size)
-        for s, o in zip(steps, own, strict=True):
-            s.append(o)
-    return tuple(lengths), tuple(n for own in steps for n in own)

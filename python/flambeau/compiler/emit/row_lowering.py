@@ -8,7 +8,7 @@ import flambeau
 from flambeau.compiler.emit.kernels import is_memory_type
 from flambeau.compiler.ir.loops import parsed
 from flambeau.compiler.ir.row_loops import Domain, RowArray, RowLoop, RowValue, Unfit, argument, sizes_of
-from flambeau.compiler.passes.fusion import Group, is_fusable
+from flambeau.compiler.passes.fusion import Group, is_pointwise
 from flambeau.compiler.passes.row_loops import (
     flattened,
     fold_of,
@@ -73,7 +73,7 @@ class _Maker:
             self._values[node] = self._indexed(node)
         elif _shares_memory(node):
             self._view(node)
-        elif is_fusable(node) and self.domain.form(sizes_of(node)):
+        elif is_pointwise(node) and self.domain.form(sizes_of(node)):
             self._values[node] = self._pointwise(node)
         else:
             raise Unfit(node)

@@ -8,12 +8,13 @@ from typing import Any
 
 import flambeau
 from flambeau.compiler.ir.dependences import Dependences, overload_of
+from flambeau.compiler.ir.open_numbers import has_open
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
 _MOST_ARRAYS = 16  # inputs and results of one group: their blocks share the L1 cache
 _MOST_STEPS = 64
-_LEAST_ELEMENTS = 4096
+LEAST_ELEMENTS = 4096
 
 
 @dataclass
@@ -32,14 +33,19 @@ class Group:
 
 
 def is_fusable(node: Node) -> bool:
+    """Whether a node is a pointwise operator with fixed numbers whose result is a new tensor of the CPU."""
+    return is_pointwise(node) and not has_open(node)
+
+
+def is_pointwise(node: Node) -> bool:
     """Whether a node is a pointwise operator whose result is a new tensor of the CPU."""
-    known = node.meta.get("is_fusable")
+    known = node.meta.get("is_pointwise")
     if known is None:
-        known = node.meta["is_fusable"] = _is_fusable(node)
+        known = node.meta["is_pointwise"] = _is_pointwise(node)
     return bool(known)
 
 
-def _is_fusable(node: Node) -> bool:
+def _is_pointwise(node: Node) -> bool:
     overload, value = overload_of(node), node.meta.get("val")
     if overload is None or not overload._entry or value is None or overload._schema.is_mutable:
         return False
@@ -154,4 +160,4 @@ def pays(group: Group) -> bool:
 
     Below some thousand elements what single operators leave in memory is in the cache as well.
     """
-    return bool(group.nodes[0].meta["val"].numel() >= _LEAST_ELEMENTS)
+    return bool(group.nodes[0].meta["val"].numel() >= LEAST_ELEMENTS)

@@ -13,7 +13,7 @@ import flambeau
 from flambeau.compiler.ir.dependences import Dependences, overload_of
 from flambeau.compiler.ir.row_loops import Domain, Unfit, argument, sizes_of
 from flambeau.compiler.passes.cleanup import merge_equal, remove_dead
-from flambeau.compiler.passes.fusion import Group, boundary, is_fusable, join, levels_of
+from flambeau.compiler.passes.fusion import Group, boundary, is_pointwise, join, levels_of
 from flambeau.fx.experimental._operator_trace import OperatorTracer, RecordingMode
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node, map_arg
@@ -149,10 +149,10 @@ def _steps(tensor: Any) -> list[tuple[int, int]]:
     return [(n, s) for n, s in pairs if n != 1 and s != 0]
 
 
-def _domain_of(node: Node) -> Domain | None:
+def domain_of(node: Node) -> Domain | None:
     """Return the rows of a reduction, or of an operator that contains one."""
     found = _domain_of_fold(node)
-    if found is None and not is_fusable(node):
+    if found is None and not is_pointwise(node):
         parts = decomposition(node)
         domains = {_domain_of_fold(n) for n in parts[0].nodes} - {None} if parts else set()
         found = next(iter(domains)) if len(domains) == 1 else None
@@ -169,7 +169,7 @@ def _members(graph: Graph, domain: Domain, own: dict[Node, Domain], refused: set
             found.add(node)
         elif node.meta.get("val") is not None and domain.form(sizes_of(node)):
             if (
-                is_fusable(node)
+                is_pointwise(node)
                 or is_cast(node)
                 or indexing_of(node)
                 or (is_same_elements(node) and node.all_input_nodes[0] in found)
@@ -190,7 +190,7 @@ def row_groups(graph: Graph, dependences: Dependences, refused: set[Node]) -> It
         dependences: its edges.
         refused: nodes that were found not to fit.
     """
-    own = {node: domain for node in graph.nodes if (domain := _domain_of(node)) is not None}
+    own = {node: domain for node in graph.nodes if (domain := domain_of(node)) is not None}
     for domain in dict.fromkeys(own.values()):
         members = _members(graph, domain, own, refused)
 
@@ -247,7 +247,7 @@ def flattened(group: Group) -> Graph:
             made[node] = source[int(str(node.args[1]))]
             continue
         parts = (
-            None if fold_of(node) is not None or is_fusable(node) or is_cast(node) else decomposition(node)
+            None if fold_of(node) is not None or is_pointwise(node) or is_cast(node) else decomposition(node)
         )
         if parts is None:
             made[node] = _copy(graph, node, made)

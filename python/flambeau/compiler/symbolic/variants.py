@@ -9,6 +9,7 @@ import flambeau
 from flambeau.compiler.aot.examples import on_meta, without_memory
 from flambeau.compiler.aot.state import kept_state, meta_as_cpu
 from flambeau.compiler.symbolic.numbers import Journal
+from flambeau.compiler.symbolic.templates import SERVED, TEMPLATES, Templates, stand_ins
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_aggregate
@@ -57,6 +58,7 @@ class Variants:
         self._shared: Callable[..., Any] = graph.forward
         self._known: dict[Any, Callable[..., Any] | None] = {}
         self._compiled = 0
+        self._templates, self._earlier = Templates(), list[tuple[int, ...]]()
 
     def start(self, inputs: list[Any]) -> Callable[..., Any]:
         """Accept the sizes of the recording; compile the graph unless it is compiled for each size.
@@ -89,7 +91,7 @@ class Variants:
             return self._shared
 
         def run(*inputs: Any) -> Any:
-            if self._compiled < MOST_COMPILED:
+            if self._compiled < MOST_COMPILED or (self._templates.made and self._templates.is_open):
                 self._known[key] = self._second(key)
             return self._shared(*inputs)
 
@@ -104,10 +106,15 @@ class Variants:
         return run
 
     def _of_sizes(self, values: dict[Node, Any], inputs: list[Any]) -> Callable[..., Any]:
-        self._compiled += 1
-        graph, outputs = with_constants(self.whole, self.numbers, values)
-        module = GraphModule(self.graph, graph, "CapturedGraph")  # self.graph may own branches of `cond`
+        if self._templates.records and not self._templates.made:
+            self._generalize(inputs)
+        module, outputs = self._module(values)
         compiled = self.backend(module, inputs)
+        if not module.meta.get(SERVED):
+            self._compiled += 1
+            self._earlier = [tuple(inputs[i].size()) for i in self.places]
+            if self._compiled >= MOST_COMPILED:
+                self._templates.is_open = False
         gain = module.meta.get("gain")
         if all(place is not None for place, _ in outputs):
             return compiled if gain is not False else self._shared
@@ -117,6 +124,21 @@ class Variants:
             return tuple(value if place is None else found[place] for place, value in outputs)
 
         return run
+
+    def _module(self, values: dict[Node, Any]) -> tuple[GraphModule, list[tuple[int | None, Any]]]:
+        graph, outputs = with_constants(self.whole, self.numbers, values)
+        module = GraphModule(self.graph, graph, "CapturedGraph")  # self.graph may own branches of `cond`
+        module.meta[TEMPLATES] = self._templates
+        return module, outputs
+
+    def _generalize(self, inputs: list[Any]) -> None:
+        """Compile one program for many sizes if the graph's facts hold for sizes that nothing else equals."""
+        given = stand_ins(inputs, self.places, self._earlier)
+        was_broken = self.is_broken
+        values = None if given is None else self._values(tuple(given))
+        self.is_broken = was_broken
+        if given is not None and values is not None:
+            self.backend(self._module(values)[0], given)
 
     # --- facts --------------------------------------------------------------------------------------
 
