@@ -188,16 +188,14 @@ class Connection:
                 if message.kind is Kind.MEMORY:
                     self.introduce_memory(Kind.MEMORY_TOO)
 
-    def read_on(self) -> Task | None:
-        """Read messages until one has a task for this thread; None at the end of the connection."""
+    def read_on(self) -> bool:
+        """Read messages until another thread reads them, or the end, which returns False."""
         self._reader, reason = threading.get_ident(), "its connection ended"
         try:
             while True:
                 task = self._on_message(self, self._next())
-                if task is not None:
-                    if self._pool.lead(self):
-                        return task
-                    self._pool.submit(task)
+                if task is not None and not self._pool.lead(self, task):
+                    return True
         except EOFError:
             pass
         except OSError as error:
@@ -209,7 +207,7 @@ class Connection:
             reason = f"its message could not be received: {error!r}"
             _log.exception("the connection of worker %s is closed", self.rank)
         self._end(reason)
-        return None
+        return False
 
     def _end(self, reason: str) -> None:
         self._shut()

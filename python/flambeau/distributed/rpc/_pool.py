@@ -16,11 +16,20 @@ from collections.abc import Callable, Container, Iterator
 from typing import Protocol
 
 _log = logging.getLogger("flambeau.distributed.rpc")
-_here = threading.local()  # .pool: the pool that the thread belongs to
+_here = threading.local()  # .pool: the pool that the thread belongs to; .lead: what it reads from afterwards
+_TICK = 0.001  # seconds between looks at tasks that readers run
+_QUIET = 50  # looks without such a task, after which nobody looks
 _FEW_ALARMS = 1024
 _JOIN = 2.0  # seconds that `close` waits for functions that still run
 
 Task = Callable[[], None]
+
+
+def _perform(task: Task) -> None:
+    try:
+        task()
+    except Exception:
+        _log.exception("a task of a remote procedure call failed")
 
 
 class _Seat:
@@ -46,15 +55,26 @@ class _Seat:
 class Reader(Protocol):
     """What threads of a pool read messages from, one at a time."""
 
-    def read_on(self) -> Task | None:
-        """Read until there is a task for this thread; None at the end."""
+    def read_on(self) -> bool:
+        """Read until the end, which returns False, or until another thread reads."""
+
+
+class Lead:
+    """A thread that has read a task and runs it, before it reads on.
+
+    Args:
+        reader: what it reads from.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.is_late = reader, False
 
 
 class Pool:
     """At most `size` running threads, and more that wait or read.
 
-    The thread that reads a call runs it itself if there is room, and another one reads on: so no call
-    waits for a thread to wake up.
+    The thread that reads a task runs it itself if there is room, so that it need not wait for another
+    thread to wake up. If the task takes long, or waits, another thread reads on.
 
     Args:
         size: how many tasks run at the same time.
@@ -67,7 +87,12 @@ class Pool:
         self._running = self._reading = 0
         self._idle: list[_Seat] = []
         self._threads: set[threading.Thread] = set()
+        self._leads: set[Lead] = set()
+        self._watcher: _Seat | None = None  # where the thread that watches leads waits for one
         self._closed = False
+        watch = threading.Thread(target=self._watch, name="flambeau rpc watch", daemon=True)
+        self._threads.add(watch)
+        watch.start()
 
     def submit(self, task: Task) -> None:
         """Run a task in a thread of the pool; a closed pool drops it."""
@@ -82,14 +107,57 @@ class Pool:
             self._reading += 1
             self._assign(lambda: self._read(reader))
 
-    def lead(self, reader: Reader) -> bool:
-        """Let another thread read on, so that this one runs a task; False if there is no room for that."""
+    def lead(self, reader: Reader, task: Task) -> bool:
+        """Run a task that this thread has read, or let another one run it.
+
+        Returns: whether this thread reads on; otherwise another one does.
+        """
         with self._lock:
-            if self._closed or self._tasks or self._running >= self._size:
-                return False
+            if self._closed:
+                return True
+            if self._tasks or self._running >= self._size:
+                self._tasks.append(task)
+                self._employ()
+                return True
             self._running += 1
-            self._assign(lambda: self._read(reader))
+            self._leads.add(lead := Lead(reader))
+            watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.call(None)
+        _here.lead = lead
+        _perform(task)
+        _here.lead = None
+        with self._lock:
+            if lead not in self._leads:
+                return False
+            self._leads.remove(lead)
+            self._running -= 1
+            self._employ()
             return True
+
+    def _follow(self, lead: Lead) -> None:
+        """Let another thread read on; the lock is held."""
+        self._leads.discard(lead)
+        self._assign(lambda: self._read(lead.reader))
+
+    def _watch(self) -> None:
+        """Find the tasks that take long, with few wake-ups while there are many short ones or none."""
+        seat, quiet = _Seat(), 0
+        while True:
+            time.sleep(_TICK)
+            with self._lock:
+                if self._closed:
+                    return
+                quiet = 0 if self._leads else quiet + 1
+                for lead in [lead for lead in self._leads if lead.is_late]:
+                    self._follow(lead)
+                for lead in self._leads:
+                    lead.is_late = True
+                if quiet < _QUIET:
+                    continue
+                self._watcher = seat
+            seat.wait()
+            quiet = 0
 
     def _employ(self) -> None:
         """Assign the next task if there is room for it; the lock is held."""
@@ -106,13 +174,10 @@ class Pool:
         thread.start()
 
     def _read(self, reader: Reader) -> None:
-        task = reader.read_on()
-        if task is not None:
-            task()
-            return
-        with self._lock:
-            self._reading -= 1
-            self._running += 1  # as after a task
+        if not reader.read_on():
+            with self._lock:
+                self._reading -= 1
+                self._running += 1  # as after a task
 
     def _work(self, first: Task) -> None:
         _here.pool = self
@@ -120,10 +185,7 @@ class Pool:
         del first
         seat = _Seat()
         while task is not None:
-            try:
-                task()
-            except Exception:
-                _log.exception("a task of a remote procedure call failed")
+            _perform(task)
             task = None  # what it holds is free while the thread is idle
             task = self._next(seat)
         with self._lock:
@@ -135,7 +197,7 @@ class Pool:
             if self._tasks and self._running <= self._size and not self._closed:
                 return self._tasks.popleft()
             self._running -= 1
-            if self._closed or len(self._threads) - self._reading > self._size + self._size // 2:
+            if self._closed or len(self._threads) - 1 - self._reading > self._size + self._size // 2:
                 return None
             self._idle.append(seat)
         return seat.wait()
@@ -148,6 +210,9 @@ class Pool:
             return
         with self._lock:
             self._running -= 1
+            lead = getattr(_here, "lead", None)
+            if lead in self._leads:
+                self._follow(lead)
             self._employ()
         try:
             yield
@@ -174,6 +239,8 @@ class Pool:
             for seat in self._idle:
                 seat.call(None)
             self._idle.clear()
+            if self._watcher is not None:
+                self._watcher.call(None)
             threads = set(self._threads)
         until = time.monotonic() + _JOIN
         for thread in threads - {threading.current_thread()}:
