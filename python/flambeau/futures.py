@@ -28,7 +28,9 @@ class Future(Generic[Value]):
     """
 
     def __init__(self, *, devices: Any = None) -> None:
-        self._set = threading.Event()
+        self._gate = threading.Lock()  # open when there is a value; cheaper than an Event
+        self._gate.acquire()
+        self._is_done = False
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Future[Value]], Any]] = []
         self._value: Any = None
@@ -36,12 +38,17 @@ class Future(Generic[Value]):
 
     def done(self) -> bool:
         """Whether there is a value or an exception."""
-        return self._set.is_set()
+        return self._is_done
 
     def wait(self) -> Value:
         """Return the value when it is there, or raise the exception."""
-        self._set.wait()
+        self._wait()
         return self.value()
+
+    def _wait(self) -> None:
+        if not self._is_done:
+            self._gate.acquire()
+            self._gate.release()  # for the next one that waits
 
     def value(self) -> Value:
         """Return the value, or raise the exception. Raises: RuntimeError if neither is there yet."""
@@ -98,7 +105,8 @@ class Future(Generic[Value]):
                     "Future: expected a future without a result, got one that is completed already"
                 )
             self._value, self._error = value, error
-            self._set.set()
+            self._is_done = True
+            self._gate.release()
             callbacks, self._callbacks = self._callbacks, []
         self._call(callbacks)
 

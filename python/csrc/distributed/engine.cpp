@@ -23,6 +23,8 @@ namespace {
 constexpr double kYieldFor = 0.05;  // seconds of a wait in which the thread yields between tests
 constexpr double kDozeAfter = 1.0;  // seconds after which it sleeps longer
 constexpr mpi::Count kPiece = 1 << 20;  // bytes of all_reduce at once: its temporary fits the cache
+constexpr double kExplainFor =
+    1.0;  // seconds after an error of MPI in which a death may be noticed
 constexpr useconds_t kSleep = 50, kDoze = 300;  // us between tests, afterwards
 
 double now() {
@@ -38,6 +40,7 @@ void pause_after(double waited) {
 }
 
 struct Departure {
+  double noticed;
   double deadline;  // when operations fail that need the rank
   double grace;
   std::string why;
@@ -81,14 +84,19 @@ class Engine {
           "expected the process that initialised communication, got a fork of it");
   }
 
-  // Why an operation cannot end any more; empty if it can.
-  std::string obstacle(const std::vector<int>& peers, double posted) const {
+  // Why an operation cannot end any more; empty if it can. The first departure tells, since others
+  // may follow from it. After an error there is no grace.
+  std::string obstacle(const std::vector<int>& peers, double posted,
+                       bool has_failed = false) const {
     const double time = now();
+    const Departure* first = nullptr;
     for (const auto& [rank, departure] : departures) {
       const double deadline = std::max(departure.deadline, posted + departure.grace);
-      if (time > deadline && std::find(peers.begin(), peers.end(), rank) != peers.end())
-        return departure.why;
+      if (!has_failed && time <= deadline) continue;
+      if (std::find(peers.begin(), peers.end(), rank) == peers.end()) continue;
+      if (!first || departure.noticed < first->noticed) first = &departure;
     }
+    if (first) return first->why;
     return stopped ? "communication has been shut down" : "";
   }
 
@@ -99,7 +107,10 @@ class Engine {
     const std::lock_guard<std::mutex> lock(guard);
     if (!group->broken.empty()) throw std::runtime_error(group->broken);
     if (stopped) throw std::runtime_error("communication has been shut down");
-    mpi::check(start(*request), "MPI");
+    if (const int error = start(*request)) {
+      request->mpi_error_ = mpi::describe(error);
+      request->erred_ = now();
+    }
     if (in_background) {
       background.push_back(request);
       if (!std::exchange(has_thread, true)) without_signals([this] { run(); }).detach();
@@ -155,14 +166,29 @@ void Request::fail(const std::string& why) {
   if (communicator_->broken.empty()) communicator_->broken = why;
 }
 
+void Request::explain() {
+  const Engine& engine = Engine::get();
+  const std::string why = engine.obstacle(peers_, posted_, /*has_failed=*/true);
+  if (!why.empty()) {
+    fail(why);
+  } else if (now() - erred_ > kExplainFor) {
+    fail(mpi_error_);
+  }
+}
+
 void Request::test() {
   if (done_) return;
+  if (!mpi_error_.empty()) return explain();
   Engine& engine = Engine::get();
   if (!engine.stopped) {
     for (int ended = 1; ended && ended_ < handles_.size(); ended_ += ended) {
       mpi::Status status{};
       const int error = mpi::library().test(&handles_[ended_], &ended, &status);
-      if (error != 0) return fail(mpi::describe(error));
+      if (error != 0) {
+        mpi_error_ = mpi::describe(error);
+        erred_ = now();
+        return explain();
+      }
       source_ = status.source;
     }
     done_ = ended_ == handles_.size();
@@ -239,7 +265,13 @@ void run_bounded(std::function<void()> blocking, double seconds, const std::vect
     if (!why.empty() && !state->ended) throw std::runtime_error(why);
     usleep(kSleep);
   }
-  if (state->error) std::rethrow_exception(state->error);
+  if (!state->error) return;
+  for (const double erred = now(); !peers.empty() && now() - erred < kExplainFor; usleep(kSleep)) {
+    const std::lock_guard<std::mutex> lock(engine.guard);
+    const std::string why = engine.obstacle(peers, began, /*has_failed=*/true);
+    if (!why.empty()) throw std::runtime_error(why);
+  }
+  std::rethrow_exception(state->error);
 }
 
 }  // namespace
@@ -294,7 +326,7 @@ bool finalize(double seconds) {
 void departed(int rank, double grace, const std::string& why) {
   Engine& engine = Engine::get();
   const std::lock_guard<std::mutex> lock(engine.guard);
-  engine.departures.try_emplace(rank, Departure{now() + grace, grace, why});
+  engine.departures.try_emplace(rank, Departure{now(), now() + grace, grace, why});
 }
 
 Group create(const std::vector<int>& ranks, int tag, double seconds) {

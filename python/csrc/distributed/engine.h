@@ -48,6 +48,7 @@ class Request {
   friend class Engine;
 
   void test();                        // with the engine's lock
+  void explain();                     // the same, after an error of MPI
   void fail(const std::string& why);  // with the engine's lock; breaks the communicator
 
   std::shared_ptr<Communicator> communicator_;
@@ -59,6 +60,8 @@ class Request {
   double posted_ = 0;                 // seconds
   bool done_ = false;
   std::string error_;
+  std::string mpi_error_;  // not yet told: soon the engine may know which rank has died
+  double erred_ = 0;       // seconds
   int source_ = -1;
 };
 

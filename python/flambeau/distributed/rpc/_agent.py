@@ -21,7 +21,7 @@ from flambeau.distributed.rpc import _handshake, _pickles, _remote_errors
 from flambeau.distributed.rpc._connection import Connection
 from flambeau.distributed.rpc._frames import HOLDS_REFERENCES, INTERNAL, NOT_RECORDED, Kind, Message
 from flambeau.distributed.rpc._listener import Listener
-from flambeau.distributed.rpc._pool import Clock, Pool
+from flambeau.distributed.rpc._pool import Clock, Pool, Task
 from flambeau.distributed.rpc._references import References
 from flambeau.distributed.rpc._replies import Reply
 from flambeau.distributed.rpc._tensor_table import allocate, read_table
@@ -30,6 +30,7 @@ from flambeau.futures import Future
 
 _CONNECT = 30.0  # seconds for a connection to another worker
 _PATIENCE = 600.0  # seconds that a control message may take to be sent
+_NAP = 0.001  # seconds until it tells others that references are gone, several at once
 _ASYNC = "_flambeau_async_execution"
 
 
@@ -128,7 +129,7 @@ class Agent:
     # --- connections ---------------------------------------------------------------------------------
 
     def _welcome(self, rank: int, link: socket.socket) -> None:
-        connection = Connection(link, rank, self._receive, self._incoming_ended)
+        connection = Connection(link, rank, self.pool, self._receive, self._incoming_ended)
         with self._lock:
             if self.closed:
                 link.close()
@@ -163,8 +164,9 @@ class Agent:
         except OSError:
             link.close()
             raise
-        made = Connection(link, rank, self._receive, self._ended)
+        made = Connection(link, rank, self.pool, self._receive, self._ended)
         made.start()
+        made.introduce_memory()
         return made
 
     def _incoming_ended(self, connection: Connection, reason: str) -> None:
@@ -235,7 +237,7 @@ class Agent:
 
     def _send(self, to: int, message: Message, deadline: float) -> None:
         if to == self.info.id:
-            self._receive(None, _copied(message))
+            self._receive_own(_copied(message))
         else:
             self.connection(to, deadline).send(message, deadline)
 
@@ -252,41 +254,60 @@ class Agent:
 
     def _send_posted(self) -> None:
         while self._wake_outbox.get():
-            to, message = self._posted[0]
-            if not message.call:
-                with self._lock:
-                    self.sent += 1
-            try:
-                self._send(to, message, time.monotonic() + _PATIENCE)
-            except OSError as error:
-                self._fail(message.call, self._unreachable(to, error))
-            self._posted.popleft()
+            if self._posted and self._posted[0][1].kind is Kind.DROP:
+                time.sleep(_NAP)
+            while self._posted:
+                self._send_one_posted(*self._posted[0])
+                self._posted.popleft()
+
+    def _send_one_posted(self, to: int, message: Message) -> None:
+        if not message.call:
+            with self._lock:
+                self.sent += 1
+        try:
+            self._send(to, message, time.monotonic() + _PATIENCE)
+        except OSError as error:
+            self._fail(message.call, self._unreachable(to, error))
 
     # --- messages of other workers ---------------------------------------------------------------------
 
-    def _receive(self, connection: Connection | None, message: Message) -> None:
-        """Take a message, in the thread that reads the connection; None is this worker itself."""
+    def _receive_own(self, message: Message) -> None:
+        """Take a message of this worker to itself."""
+        task = self._receive(None, message)
+        if task is not None:
+            self.pool.submit(task)
+
+    def _receive(self, connection: Connection | None, message: Message) -> Task | None:
+        """Take a message in the order of the connection, and return what is left to do; None: this worker."""
         kind, numbers = message.kind, message.numbers
         sender = self.info.id if connection is None else connection.rank
         if kind in (Kind.REPLY, Kind.ERROR):
             self._take_answer(sender, message)
-        elif kind in (Kind.CALL, Kind.REMOTE):
-            held = None
-            if kind is Kind.REMOTE:
-                held = self.references.add_user(numbers[:2], numbers[2:], sender)  # type: ignore[arg-type]
-            self.pool.submit(lambda: self._run(connection, sender, message, held))
+        elif kind is Kind.CALL:
+            return lambda: self._run(connection, sender, message, None)
+        elif kind is Kind.REMOTE:
+            held = self.references.add_user(numbers[:2], numbers[2:], sender)  # type: ignore[arg-type]
+            return lambda: self._run(connection, sender, message, held)
+        elif kind is Kind.FETCH:
+            held = self.references.held(numbers)  # type: ignore[arg-type]
+            return lambda: self._run_fetch(connection, sender, message, held)
         elif kind is Kind.GOODBYE:
             assert connection is not None  # no worker says it to itself
             connection.said_goodbye = True
+        elif kind is Kind.FORK:
+            self.references.add_user(numbers[:2], numbers[2:], sender)  # type: ignore[arg-type]
+            return lambda: self._confirm(connection, message)
         else:
-            if kind is Kind.FORK:
-                self.references.add_user(numbers[:2], numbers[2:], sender)  # type: ignore[arg-type]
-                self.pool.submit(lambda: self._answer(connection, Message(Kind.REPLY, message.call)))
-            elif kind is Kind.DROP:
+            if kind is Kind.DROP:
                 self.references.remove_user(numbers[:2], numbers[2:])  # type: ignore[arg-type]
             else:
                 self.references.accepted(numbers)
             self._count_handled(message)
+        return None
+
+    def _confirm(self, connection: Connection | None, message: Message) -> None:
+        self._answer(connection, Message(Kind.REPLY, message.call))
+        self._count_handled(message)
 
     def _count_handled(self, message: Message) -> None:
         with self._lock:
@@ -331,14 +352,36 @@ class Agent:
                         raise TypeError(
                             f"rpc: expected a Future from a function with async_execution, got {value!r}"
                         )
-                    value._when_done(
-                        lambda done: self._finish(connection, sender, message, context, held, *_outcome(done))
-                    )
+                    self._finish_later(connection, sender, message, context, held, value)
                     return
         except BaseException as error:
             self._finish(connection, sender, message, context, held, None, error)
         else:
             self._finish(connection, sender, message, context, held, value, None)
+
+    def _run_fetch(self, connection: Connection | None, sender: int, message: Message, held: Any) -> None:
+        context = contexts.join(message.context) if message.context >= 0 else None
+        with _gradient_contexts.using(context):
+            self._finish_later(connection, sender, message, context, None, held.future)
+
+    def _finish_later(
+        self,
+        connection: Connection | None,
+        sender: int,
+        message: Message,
+        context: Any,
+        held: Any,
+        future: Future[Any],
+    ) -> None:
+        """Answer when a future is done, in this thread if it is done already."""
+
+        def finish(done: Future[Any]) -> None:
+            self._finish(connection, sender, message, context, held, *_outcome(done))
+
+        if future.done():
+            finish(future)
+        else:
+            future._when_done(finish)
 
     def _finish(
         self,
@@ -367,7 +410,7 @@ class Agent:
     def _answer(self, connection: Connection | None, answer: Message) -> None:
         try:
             if connection is None:
-                self._receive(None, _copied(answer))
+                self._receive_own(_copied(answer))
             else:
                 connection.send(answer, time.monotonic() + _PATIENCE)
         except OSError:  # the worker that asked has ended

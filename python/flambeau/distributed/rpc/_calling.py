@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.distributed import _gradient_contexts
 from flambeau.distributed.rpc import _pickles
 from flambeau.distributed.rpc._agent import Agent
-from flambeau.distributed.rpc._frames import INTERNAL, Kind
+from flambeau.distributed.rpc._frames import INTERNAL, Kind, Message
 from flambeau.distributed.rpc._references import Used
 from flambeau.distributed.rpc._replies import Reply
 from flambeau.distributed.rpc.constants import UNSET_RPC_TIMEOUT
@@ -34,7 +34,32 @@ def async_call(
     context = None if internal else _gradient_contexts.current()
     message = _pickles.write(agent, Kind.CALL, to, (function, args, kwargs), context)
     message.flags |= INTERNAL * internal
+    message.is_copied = True
     return agent.call(to, message, seconds)
+
+
+def sync_call(
+    agent: Agent,
+    to: int,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    timeout: float = UNSET_RPC_TIMEOUT,
+) -> Any:
+    """Return the result of a call."""
+    seconds = seconds_of("rpc", agent, timeout)
+    message = _pickles.write(agent, Kind.CALL, to, (function, args, kwargs), _gradient_contexts.current())
+    return agent.call(to, message, seconds).wait()
+
+
+def fetch(agent: Agent, state: Used, timeout: float) -> Any:
+    """Return the value of an RRef of another worker's value."""
+    seconds, context = seconds_of("rpc", agent, timeout), _gradient_contexts.current()
+    message = Message(Kind.FETCH, numbers=state.number)
+    if context is not None:
+        message.context = context.number
+        message.gradients = _gradient_contexts.note_sent(context, state.owner, ())
+    return agent.call(state.owner, message, seconds).wait()
 
 
 def start_remote(
@@ -51,6 +76,7 @@ def start_remote(
     number, user = references.new_number(), references.new_number()
     message = _pickles.write(agent, Kind.REMOTE, to, (function, args, kwargs), _gradient_contexts.current())
     message.numbers = (*number, *user)
+    message.is_copied = True
     if to == agent.info.id:
         made = make(agent, references.add_user(number, user, to))
         creation = agent.call(to, message, seconds)
@@ -58,10 +84,5 @@ def start_remote(
         return made
     made = references.user(number, to, user)
     state: Used = made._state
-    state.creation = creation = agent.call(to, message, seconds)
-
-    def confirm(_: Any) -> None:
-        state.confirmed = True
-
-    creation._when_done(confirm)
+    state.creation = agent.call(to, message, seconds)
     return made

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from flambeau import Tensor
@@ -25,12 +25,21 @@ class Kind(enum.IntEnum):
     DROP = 6  # numbers: an RRef and a user that is gone
     ACCEPTED = 7  # numbers: a user that the owner knows
     GOODBYE = 8  # the worker leaves in order
+    FETCH = 9  # numbers: an RRef, whose value is the answer
+    MEMORY = 10  # numbers: the process and the address of the bytes of the pickle; asks for MEMORY_TOO
+    MEMORY_TOO = 11  # the same of the other side
+    MEMORY_IS_READ = 12  # the other side's bytes were found
+    RELEASED = 13  # numbers: tickets of tensors that were read from memory
+
+
+_KINDS = {int(kind): kind for kind in Kind}
 
 
 _HEAD = struct.Struct("<4sBBHQqqIQ")
 _MAGIC = b"fRPC"
 INTERNAL = 1  # flag: part of shutting down, not counted as work
 HOLDS_REFERENCES = 2  # flag: there are RRefs in the pickle
+IN_MEMORY = 4  # flag: a ticket and addresses of the tensors, in place of their bytes
 NOT_RECORDED = -2  # in place of the number of a message: its tensors need no gradients
 _MOST_NUMBERS = 16
 _TABLE_LIMIT = 1 << 26
@@ -53,6 +62,8 @@ class Message:
         dense: the tensors.
         flags: see above.
         forks: the new users of RRefs in the pickle, of a message to send.
+        is_copied: whether the tensors of a message to send may change as soon as it was sent.
+        ticket: what a message that has come calls its tensors in memory, or 0.
     """
 
     kind: Kind
@@ -65,9 +76,15 @@ class Message:
     dense: list[Tensor] = field(default_factory=list)
     flags: int = 0
     forks: list[tuple[int, ...]] = field(default_factory=list)
+    is_copied: bool = False
+    ticket: int = 0
 
-    def parts(self) -> list[bytes | bytearray | memoryview]:
-        """Return what is sent, one part after the other."""
+    def tensor_bytes(self) -> int:
+        """Return the number of bytes of the tensors."""
+        return sum(dense.numel() * dense.element_size() for dense in self.dense)
+
+    def parts(self, addresses: bytes = b"") -> list[bytes | bytearray | memoryview]:
+        """Return what is sent, one part after the other; `addresses` stand for the bytes of the tensors."""
         if len(self.table) > _TABLE_LIMIT or len(self.body) > _BODY_LIMIT:
             raise RuntimeError(
                 f"rpc: expected at most {_TABLE_LIMIT} bytes of descriptions of tensors and {_BODY_LIMIT} of "
@@ -76,7 +93,7 @@ class Message:
         head = _HEAD.pack(
             _MAGIC,
             self.kind,
-            self.flags,
+            self.flags | (IN_MEMORY if addresses else 0),
             len(self.numbers),
             self.call,
             self.context,
@@ -85,40 +102,60 @@ class Message:
             len(self.body),
         )
         first = head + struct.pack(f"<{len(self.numbers)}q", *self.numbers) + self.table
-        large = [memory(dense) for dense in self.dense]
+        large = [memoryview(addresses)] if addresses else [memory(dense) for dense in self.dense]
         if len(self.body) + sum(view.nbytes for view in large) <= _SMALL:
             return [b"".join([first, self.body, *large])]
         return [first, self.body, *large]
 
 
-def receive(read: Callable[[memoryview], None]) -> Message:
-    """Return the next message of a connection; `read` fills memory. Raises: Malformed for other bytes."""
+def _no_memory(addresses: bytes | bytearray, dense: Sequence[Tensor]) -> int:
+    raise Malformed("expected the bytes of tensors, got addresses")
+
+
+def receive(
+    read: Callable[[memoryview], None],
+    fetch: Callable[[bytes | bytearray, Sequence[Tensor]], int] = _no_memory,
+) -> Message:
+    """Return the next message of a connection. Raises: Malformed for other bytes.
+
+    Args:
+        read: fills memory from the stream.
+        fetch: fills tensors from a ticket and addresses, and returns the ticket.
+    """
     head = bytearray(_HEAD.size)
     read(memoryview(head))
     magic, kind, flags, count, call, context, gradients, table_size, body_size = _HEAD.unpack(head)
-    if magic != _MAGIC or kind not in iter(Kind):
+    if magic != _MAGIC or kind not in _KINDS:
         raise Malformed("expected the head of a message, got other bytes")
     if count > _MOST_NUMBERS or table_size > _TABLE_LIMIT or body_size > _BODY_LIMIT:
         raise Malformed("expected a shorter message, got a long one")
-    numbers = bytearray(8 * count)
-    read(memoryview(numbers))
-    table = bytearray(table_size)
-    read(memoryview(table))
-    entries = read_table(bytes(table))
+    start = bytearray(8 * count + table_size)
+    if start:
+        read(memoryview(start))
+    table = bytes(start[8 * count :])
+    entries = read_table(table)
     body = bytearray(body_size)
-    read(memoryview(body))
-    dense = []
-    for entry in entries:
-        dense.append(allocate(entry))
-        read(memory(dense[-1]))
+    if body_size:
+        read(memoryview(body))
+    ticket, dense = 0, []
+    if flags & IN_MEMORY:
+        addresses = bytearray(8 + 8 * len(entries))
+        read(memoryview(addresses))
+        dense = [allocate(entry) for entry in entries]
+        ticket = fetch(addresses, dense)
+    else:
+        for entry in entries:
+            dense.append(allocate(entry))
+            read(memory(dense[-1]))
     return Message(
-        Kind(kind),
+        _KINDS[kind],
         call,
         context,
         gradients,
-        struct.unpack(f"<{count}q", numbers),
-        bytes(table),
+        struct.unpack_from(f"<{count}q", start),
+        table,
         body,
         dense,
-        flags,
+        flags & ~IN_MEMORY,
+        ticket=ticket,
     )

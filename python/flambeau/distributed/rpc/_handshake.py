@@ -19,7 +19,7 @@ import time
 from flambeau.distributed._store import Store
 from flambeau.distributed.constants import RPC_SECRET
 
-GREETING = b"flambeau rpc 1\n\0"
+GREETING = b"flambeau rpc 2\n\0"
 NONCE = 32
 HELLO = len(GREETING) + NONCE  # bytes of the answerer's first message
 _MAC = 32

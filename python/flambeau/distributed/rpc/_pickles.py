@@ -10,8 +10,6 @@ import io
 import pickle
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import flambeau
@@ -33,13 +31,17 @@ def in_message() -> bool:
     return getattr(_here, "depth", 0) > 0
 
 
-@contextmanager
-def _message() -> Iterator[None]:
-    _here.depth = getattr(_here, "depth", 0) + 1
-    try:
-        yield
-    finally:
+class _Message:
+    """Around the pickling or the reading of a message."""
+
+    def __enter__(self) -> None:
+        _here.depth = getattr(_here, "depth", 0) + 1
+
+    def __exit__(self, *error: object) -> None:
         _here.depth -= 1
+
+
+_message = _Message()
 
 
 class _Pickler(pickle.Pickler):
@@ -95,14 +97,14 @@ def write(agent: Agent, kind: Kind, to: int, value: Any, context: Context | None
     stream = io.BytesIO()
     pickler = _Pickler(stream, agent, to)
     try:
-        with _message():
+        with _message:
             pickler.dump(value)
         described = [describe(tensor) for tensor in pickler.tensors]
     except BaseException:
         for fork in pickler.forks:
             agent.references.withdraw(fork)
         raise
-    message = Message(kind, body=stream.getbuffer().tobytes(), dense=[dense for _, dense in described])
+    message = Message(kind, body=stream.getvalue(), dense=[dense for _, dense in described])
     message.table = b"".join(entry.pack() for entry, _ in described)
     message.flags = HOLDS_REFERENCES if pickler.forks else 0
     message.forks = pickler.forks
@@ -129,5 +131,5 @@ def read(agent: Agent, sender: int, message: Message) -> Any:
         tensors.append(dense)
     if needing and context is not None:
         _gradient_contexts.note_received(context, sender, message.gradients, needing)
-    with _message(), flambeau.enable_grad():
+    with _message, flambeau.enable_grad():
         return _Unpickler(io.BytesIO(message.body), agent, tensors).load()

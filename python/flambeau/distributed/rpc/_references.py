@@ -57,6 +57,10 @@ class Used:
         self.creation: Any = None  # the future of rpc.remote
         self.type_future: Any = None
 
+    def is_confirmed(self) -> bool:
+        """Whether the owner knows this user."""
+        return self.confirmed or (self.creation is not None and self.creation.done())
+
 
 class References:
     """All values and users of a worker.

@@ -26,7 +26,7 @@ class PoolFuture(Future[Any]):
         """Return the value when it is there, or raise the exception."""
         if not self.done():
             with self._pool.waiting():
-                self._set.wait()
+                self._wait()
         return self.value()
 
     def _when_done(self, callback: Callable[[Future[Any]], Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from flambeau.distributed.rpc import _current
 from flambeau.distributed.rpc._agent import Agent
-from flambeau.distributed.rpc._calling import async_call, start_remote
+from flambeau.distributed.rpc._calling import async_call, fetch, start_remote
 from flambeau.distributed.rpc._references import Held, Used
 from flambeau.distributed.rpc._worker_info import WorkerInfo
 from flambeau.distributed.rpc.constants import UNSET_RPC_TIMEOUT
@@ -79,7 +79,7 @@ class RRef(Generic[Value]):
     def confirmed_by_owner(self) -> bool:
         """Whether the owner knows this reference."""
         state = self._live("confirmed_by_owner")
-        return isinstance(state, Held) or state.confirmed
+        return isinstance(state, Held) or state.is_confirmed()
 
     def local_value(self) -> Value:
         """Return the value on its owner, after waiting for it.
@@ -106,7 +106,7 @@ class RRef(Generic[Value]):
         if isinstance(state, Held):
             return state.future.wait()
         self._check_creation(state)
-        value = async_call(self._agent, state.owner, _fetch, (self,), {}, timeout).wait()
+        value = fetch(self._agent, state, timeout)
         state.confirmed = state.confirmed or state.creation is not None  # it came before the question
         return value
 
@@ -213,13 +213,6 @@ class _Methods:
 def is_async(function: Any) -> bool:
     """Whether a function is marked by `async_execution`."""
     return getattr(function, "_flambeau_async_execution", False)
-
-
-@async_execution
-def _fetch(reference: RRef[Any]) -> Any:
-    state = reference._state
-    assert isinstance(state, Held)
-    return state.future
 
 
 def _type(reference: RRef[Any]) -> type:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from flambeau._loading.lazy import attributes
 from flambeau.distributed.rpc import _current, _starting
 from flambeau.distributed.rpc._agent import Agent
-from flambeau.distributed.rpc._calling import async_call, seconds_of, start_remote
+from flambeau.distributed.rpc._calling import async_call, seconds_of, start_remote, sync_call
 from flambeau.distributed.rpc._meetings import LAST, meet
 from flambeau.distributed.rpc._rref import RRef
 from flambeau.distributed.rpc._worker_info import WorkerInfo
@@ -170,7 +170,7 @@ def rpc_sync(
         3
         >>> rpc.shutdown()
     """
-    return async_call(*_prepared("rpc_sync", to, func, args, kwargs), timeout).wait()
+    return sync_call(*_prepared("rpc_sync", to, func, args, kwargs), timeout)
 
 
 def rpc_async(
