@@ -36,13 +36,18 @@ __all__ = [
     "set_state_dict",
 ]
 
-# Names of this module whose subsystems are not built are in a table.
-_UNBUILT = (
-    "FSDP FullOptimStateDictConfig FullStateDictConfig OptimStateDictConfig "
-    "ShardedOptimStateDictConfig ShardedStateDictConfig ShardedTensor StateDictConfig StateDictType"
+# Names that PyTorch's module has as well; a program that does not divide models does not load their module.
+_OF_WRAPPERS = (
+    "FullOptimStateDictConfig FullStateDictConfig OptimStateDictConfig ShardedOptimStateDictConfig "
+    "ShardedStateDictConfig StateDictConfig StateDictType"
 ).split()
 __getattr__, __dir__ = attributes(
-    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+    __name__,
+    {
+        **dict.fromkeys(_OF_WRAPPERS, "flambeau.distributed.fsdp"),
+        "FSDP": "flambeau.distributed.fsdp.fully_sharded_data_parallel",
+        "ShardedTensor": "flambeau.distributed.checkpoint._unbuilt",
+    },
 )
 
 
