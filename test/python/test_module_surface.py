@@ -200,12 +200,12 @@ def test_what_is_not_built_says_so(key):
 
 def test_an_absent_class_can_be_named_in_annotations_and_as_a_base():
     from flambeau.distributed import Reducer
-    from flambeau.distributed.fsdp import FullyShardedDataParallel
+    from flambeau.distributed.checkpoint.optimizer import ShardedTensor
 
     def function(group: Reducer | None = None) -> "Reducer":
         return group
 
-    class Mine(FullyShardedDataParallel, fb.nn.Module):
+    class Mine(ShardedTensor, fb.nn.Module):
         pass
 
     assert function() is None and issubclass(Mine, fb.nn.Module)

@@ -20,13 +20,10 @@ distributed.algorithms._checkpoint.checkpoint_wrapper
   enum CheckpointImpl REENTRANT NO_REENTRANT
   def apply_activation_checkpointing checkpoint_wrapper offload_wrapper
 distributed.checkpoint._unbuilt
-  class BlockingAsyncStager ChunkShardingSpec ExtensionRegistry FSDP FileSystem FileSystemBase
-      FullOptimStateDictConfig FullStateDictConfig HuggingFaceStorageReader HuggingFaceStorageWriter
-      OptimStateDictConfig QuantizedHuggingFaceStorageReader Shard ShardTensorProperties
-      ShardedOptimStateDictConfig ShardedStateDictConfig ShardedTensor StateDictConfig
-      StreamTransformExtension
+  class BlockingAsyncStager ChunkShardingSpec ExtensionRegistry FileSystem FileSystemBase
+      HuggingFaceStorageReader HuggingFaceStorageWriter QuantizedHuggingFaceStorageReader Shard
+      ShardTensorProperties ShardedTensor StreamTransformExtension
   enum SerializationFormat TORCH_SAVE SAFETENSORS
-  enum StateDictType FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT
   def create_read_items_for_chunk_list dedup_save_plans find_state_dict_object flatten_state_dict
       load_sharded_optimizer_state_dict narrow_tensor_by_index set_element unflatten_state_dict
 distributed.checkpoint.hf_storage
@@ -103,68 +100,24 @@ distributed.elastic.agent.server
   class ElasticAgent RunResult SimpleElasticAgent Worker WorkerGroup WorkerSpec
   enum WorkerState UNKNOWN INIT HEALTHY UNHEALTHY STOPPED SUCCEEDED FAILED
 distributed.fsdp._unbuilt
-  class CPUOffload DataParallelMeshDims FlatParameter FullyShardedDataParallel LocalOptimStateDictConfig
-      LocalStateDictConfig MixedPrecision StateDictSettings
-  method FullyShardedDataParallel apply clip_grad_norm_ flatten_sharded_optim_state_dict forward fsdp_modules
-      full_optim_state_dict get_state_dict_type no_sync optim_state_dict optim_state_dict_to_load
-      register_comm_hook rekey_optim_state_dict scatter_full_optim_state_dict set_state_dict_type
-      shard_full_optim_state_dict sharded_optim_state_dict state_dict_type summon_full_params
-  enum BackwardPrefetch BACKWARD_PRE BACKWARD_POST
-  enum OptimStateKeyType PARAM_NAME PARAM_ID
-  enum ShardingStrategy FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD _HYBRID_SHARD_ZERO2
-  from FullOptimStateDictConfig=distributed.checkpoint.state_dict
-      FullStateDictConfig=distributed.checkpoint.state_dict
-      OptimStateDictConfig=distributed.checkpoint.state_dict
-      ShardedOptimStateDictConfig=distributed.checkpoint.state_dict
-      ShardedStateDictConfig=distributed.checkpoint.state_dict
-      StateDictConfig=distributed.checkpoint.state_dict StateDictType=distributed.checkpoint.state_dict
-distributed.fsdp.api
-  from BackwardPrefetch=distributed.fsdp CPUOffload=distributed.fsdp
-      FullOptimStateDictConfig=distributed.checkpoint.state_dict
-      FullStateDictConfig=distributed.checkpoint.state_dict LocalOptimStateDictConfig=distributed.fsdp
-      LocalStateDictConfig=distributed.fsdp MixedPrecision=distributed.fsdp
-      OptimStateDictConfig=distributed.checkpoint.state_dict
-      ShardedOptimStateDictConfig=distributed.checkpoint.state_dict
-      ShardedStateDictConfig=distributed.checkpoint.state_dict ShardingStrategy=distributed.fsdp
-      StateDictConfig=distributed.checkpoint.state_dict StateDictSettings=distributed.fsdp
-      StateDictType=distributed.checkpoint.state_dict
-distributed.fsdp.fully_sharded_data_parallel
-  class CustomPolicy FlatParamHandle ModuleWrapPolicy
+  class DataParallelMeshDims FlatParamHandle
   enum HandleTrainingState IDLE FORWARD BACKWARD_PRE BACKWARD_POST SUMMON_FULL_PARAMS
   enum TrainingState IDLE FORWARD_BACKWARD SUMMON_FULL_PARAMS
-  from ActivationWrapper=distributed.algorithms._checkpoint.checkpoint_wrapper
-      BackwardPrefetch=distributed.fsdp CPUOffload=distributed.fsdp DeviceMesh=distributed
-      FlatParameter=distributed.fsdp FullOptimStateDictConfig=distributed.checkpoint.state_dict
-      FullStateDictConfig=distributed.checkpoint.state_dict FullyShardedDataParallel=distributed.fsdp
-      LocalOptimStateDictConfig=distributed.fsdp LocalStateDictConfig=distributed.fsdp
-      MixedPrecision=distributed.fsdp OptimStateDictConfig=distributed.checkpoint.state_dict
-      OptimStateKeyType=distributed.fsdp ShardedOptimStateDictConfig=distributed.checkpoint.state_dict
-      ShardedStateDictConfig=distributed.checkpoint.state_dict ShardingStrategy=distributed.fsdp
-      StateDictConfig=distributed.checkpoint.state_dict StateDictSettings=distributed.fsdp
-      StateDictType=distributed.checkpoint.state_dict
 distributed.fsdp.sharded_grad_scaler
   class ShardedGradScaler
   from ProcessGroup=distributed
-distributed.fsdp.wrap
-  def _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
-      transformer_auto_wrap_policy wrap
-  from CustomPolicy=distributed.fsdp.fully_sharded_data_parallel
-      ModuleWrapPolicy=distributed.fsdp.fully_sharded_data_parallel
 distributed.fsdp._common_utils
   class no_dispatch
-  def clean_tensor_name collect_grad_tensors replace_grad_tensors
-  from FullOptimStateDictConfig=distributed.checkpoint.state_dict
-      FullStateDictConfig=distributed.checkpoint.state_dict
-      HandleTrainingState=distributed.fsdp.fully_sharded_data_parallel
-      OptimStateDictConfig=distributed.checkpoint.state_dict ShardingStrategy=distributed.fsdp
-      StateDictConfig=distributed.checkpoint.state_dict StateDictType=distributed.checkpoint.state_dict
-      TrainingState=distributed.fsdp.fully_sharded_data_parallel
+  def collect_grad_tensors replace_grad_tensors
+  from FullOptimStateDictConfig=distributed.fsdp FullStateDictConfig=distributed.fsdp
+      HandleTrainingState=distributed.fsdp._unbuilt OptimStateDictConfig=distributed.fsdp
+      ShardingStrategy=distributed.fsdp StateDictConfig=distributed.fsdp StateDictType=distributed.fsdp
+      TrainingState=distributed.fsdp._unbuilt clean_tensor_name=distributed.fsdp._wrapped_states
 distributed.fsdp._runtime_utils
   enum HandleShardingStrategy FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD _HYBRID_SHARD_ZERO2
-  from BackwardPrefetch=distributed.fsdp FlatParamHandle=distributed.fsdp.fully_sharded_data_parallel
-      FlatParameter=distributed.fsdp HandleTrainingState=distributed.fsdp.fully_sharded_data_parallel
-      TrainingState=distributed.fsdp.fully_sharded_data_parallel
-      clean_tensor_name=distributed.fsdp._common_utils
+  from BackwardPrefetch=distributed.fsdp FlatParamHandle=distributed.fsdp._unbuilt
+      FlatParameter=distributed.fsdp HandleTrainingState=distributed.fsdp._unbuilt
+      TrainingState=distributed.fsdp._unbuilt clean_tensor_name=distributed.fsdp._wrapped_states
 distributed.launcher
   class LaunchConfig elastic_launch
   def launch_agent

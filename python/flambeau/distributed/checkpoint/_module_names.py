@@ -13,7 +13,7 @@ def _is_wrapped(module: Any, name: str) -> bool:
     """Whether a child is the whole module that its parent wraps."""
     if isinstance(module, DistributedDataParallel):
         return name == "module"
-    return name == "_orig_mod"  # of a compiled module
+    return name in ("_orig_mod", "_fsdp_wrapped_module")  # of compiled modules, of divided ones
 
 
 def plain_name(model: Module, key: str) -> str:

@@ -38,7 +38,7 @@ def names_of(name: str, model: Module, optimizer: Optimizer) -> list[list[str]]:
     return [known[parameter] for parameter in _parameters(optimizer)]
 
 
-def _fresh_states(optimizer: Optimizer) -> dict[Tensor, State]:
+def fresh_states(optimizer: Optimizer) -> dict[Tensor, State]:
     """Return the states before the first step, so that a load has tensors to write into."""
     if optimizer.state or not isinstance(optimizer, RuleOptimizer):
         return {}
@@ -92,7 +92,7 @@ def named_state(name: str, model: Module, optimizers: list[Optimizer]) -> dict[s
         name_at = dict(zip(places, names, strict=True))
         tensor_at = dict(zip(_parameters(optimizer), names, strict=True))
         found = {name_at.get(place, place): values for place, values in packed["state"].items()}
-        found |= {tensor_at[p]: values for p, values in _fresh_states(optimizer).items()}
+        found |= {tensor_at[p]: values for p, values in fresh_states(optimizer).items()}
         twice = sorted({n for group in groups for n in group["params"]}.intersection(names))
         if twice:
             raise ValueError(f"{name}: expected each parameter in one optimizer, got {twice} in two")

@@ -25,6 +25,14 @@ from ._optimizer_states import (
     packed_state,
     parameters_by_name,
 )
+from ._wrapped_models import (
+    frozen_names,
+    in_parts,
+    is_wrapped,
+    load_optimizers,
+    optimizer_state,
+    plain_names,
+)
 
 __all__ = [
     "StateDictOptions",
@@ -36,13 +44,18 @@ __all__ = [
     "set_state_dict",
 ]
 
-# Names of this module whose subsystems are not built are in a table.
-_UNBUILT = (
-    "FSDP FullOptimStateDictConfig FullStateDictConfig OptimStateDictConfig "
-    "ShardedOptimStateDictConfig ShardedStateDictConfig ShardedTensor StateDictConfig StateDictType"
+# Names that PyTorch's module has as well; a program that does not divide models does not load their module.
+_OF_WRAPPERS = (
+    "FullOptimStateDictConfig FullStateDictConfig OptimStateDictConfig ShardedOptimStateDictConfig "
+    "ShardedStateDictConfig StateDictConfig StateDictType"
 ).split()
 __getattr__, __dir__ = attributes(
-    __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
+    __name__,
+    {
+        **dict.fromkeys(_OF_WRAPPERS, "flambeau.distributed.fsdp"),
+        "FSDP": "flambeau.distributed.fsdp.fully_sharded_data_parallel",
+        "ShardedTensor": "flambeau.distributed.checkpoint._unbuilt",
+    },
 )
 
 
@@ -91,7 +104,8 @@ def _checked(name: str, model: Any, options: StateDictOptions | None) -> StateDi
 
 
 def _frozen(model: Module) -> set[str]:
-    return {name for name, parameter in parameters_by_name(model) if not parameter.requires_grad}
+    frozen = {name for name, parameter in parameters_by_name(model) if not parameter.requires_grad}
+    return frozen | frozen_names(model)
 
 
 def _put(found: dict[str, Any], name: str, key: str, value: Any) -> None:
@@ -128,7 +142,9 @@ def get_model_state_dict(
     left_out = _frozen(model) if options.ignore_frozen_params else set()
     prefixes = None if submodules is None else [prefix_of(model, module) for module in submodules]
     found: dict[str, Any] = {}
-    for key, value in model.state_dict().items():
+    with in_parts(model):
+        state = model.state_dict()
+    for key, value in state.items():
         plain = plain_name(model, key)
         if plain in left_out:
             continue
@@ -175,7 +191,8 @@ def get_optimizer_state_dict(
     """
     name = "get_optimizer_state_dict"
     options = _checked(name, model, options)
-    nested = named_state(name, model, listed(optimizers))
+    made = optimizer_state if is_wrapped(model) else named_state
+    nested = made(name, model, listed(optimizers))
     found: dict[str, Any] = presented(nested, options.full_state_dict, options.cpu_offload)
     return flat_state(found) if options.flatten_optimizer_state_dict else found
 
@@ -231,7 +248,8 @@ def set_model_state_dict(
     """
     name = "set_model_state_dict"
     options = _checked(name, model, options)
-    own = model.state_dict()
+    with in_parts(model):
+        own = model.state_dict()
     keys = {plain_name(model, key): key for key in own}
 
     def keep(path: tuple[Any, ...], whole: Tensor) -> Tensor:
@@ -249,10 +267,11 @@ def set_model_state_dict(
     wrapped = [key for key in given if key in own and key not in keys]
     if wrapped and options.strict:
         raise RuntimeError(f"{name}: expected names without the parts of wrappers, got {wrapped}")
-    missing, unexpected = model.load_state_dict(
-        {keys.get(key, key): value for key, value in given.items() if key not in wrapped},
-        strict=options.strict,
-    )
+    with in_parts(model):
+        missing, unexpected = model.load_state_dict(
+            {keys.get(key, key): value for key, value in given.items() if key not in wrapped},
+            strict=options.strict,
+        )
     return IncompatibleKeys([plain_name(model, key) for key in missing], unexpected + wrapped)
 
 
@@ -288,6 +307,9 @@ def set_optimizer_state_dict(
     """
     name = "set_optimizer_state_dict"
     options = _checked(name, model, options)
+    if is_wrapped(model):
+        _set_wrapped(name, model, listed(optimizers), optim_state_dict, options)
+        return
     parameters = dict(parameters_by_name(model))
     given = optim_state_dict
     if options.broadcast_from_rank0:
@@ -299,17 +321,33 @@ def set_optimizer_state_dict(
             return part_like(whole, owner) if is_whole(slot, whole, owner) else whole
 
         given = from_rank_0(name, given, keep)
-    if not given:
-        raise RuntimeError(f"{name}: expected the state of optimizers, got an empty dict")
-    if "param_groups" not in given and any(key.startswith("param_groups.") for key in given):
-        given = nested_state(given, parameters)
-    for key in ("state", "param_groups"):
-        if key not in given:
-            raise KeyError(f"{name}: expected the keys 'state' and 'param_groups', got {sorted(given)}")
+    given = _nested(name, given, parameters)
     chosen = listed(optimizers)
     packed = [packed_state(o, names_of(name, model, o), given, options.strict) for o in chosen]
     for optimizer, state in zip(chosen, packed, strict=True):
         optimizer.load_state_dict(state)
+
+
+def _nested(name: str, given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a state of optimizers, nested or flat, as a nested one."""
+    if not given:
+        raise RuntimeError(f"{name}: expected the state of optimizers, got an empty dict")
+    if "param_groups" not in given and any(key.startswith("param_groups.") for key in given):
+        given = nested_state(given, names)
+    for key in ("state", "param_groups"):
+        if key not in given:
+            raise KeyError(f"{name}: expected the keys 'state' and 'param_groups', got {sorted(given)}")
+    return given
+
+
+def _set_wrapped(
+    name: str, model: Module, optimizers: list[Optimizer], given: dict[str, Any], options: StateDictOptions
+) -> None:
+    """Set the states of optimizers of flat parameters."""
+    if options.broadcast_from_rank0:
+        default_group()
+        given = from_rank_0(name, given, lambda path, whole: whole)
+    load_optimizers(name, model, optimizers, _nested(name, given, plain_names(model)))
 
 
 def _owner(path: tuple[Any, ...], parameters: dict[str, Tensor]) -> tuple[Tensor | None, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.distributed.fsdp._layout import Layout
-from flambeau.distributed.fsdp._parameter import ShardedParameter
+from flambeau.distributed.fsdp._member import Member
 from flambeau.distributed.fsdp._policies import MixedPrecisionPolicy
 from flambeau.distributed.fsdp._transfers import AllGather, Gather, ReduceScatter, Reduction, Scale
 
@@ -76,7 +76,7 @@ class ParameterGroup:
 
     def __init__(
         self,
-        parameters: Sequence[ShardedParameter],
+        parameters: Sequence[Member],
         layout: Layout,
         policy: MixedPrecisionPolicy,
         reshards: bool | None,
@@ -120,24 +120,21 @@ class ParameterGroup:
             return
         gather.finish()
         for parameter in self.parameters:
-            assert parameter.whole is not None
-            parameter.resharded = None
-            parameter.install(parameter.whole)
+            parameter.use_whole()
         self._is_whole = True
 
     def reshard(self) -> None:
         """Give the module the parts, and free the wholes."""
         self.drop_gather()
         for parameter in self.parameters:
-            parameter.resharded = None
-            parameter.install(parameter.sharded)
+            parameter.use_part()
             parameter.free()
         self._is_whole = False
 
     @unrecorded()
     def _reshard_to_smaller(self) -> None:
         for parameter in self.parameters:
-            parameter.install(parameter.keep_part())
+            parameter.keep_part()
             parameter.free()
         self._is_whole = False
 
@@ -193,14 +190,13 @@ class ParameterGroup:
     @property
     def has_to_reduce(self) -> bool:
         """Whether gradients of the wholes, or zeros in their place, have still to be reduced."""
-        wholes = (parameter.whole for parameter in self.parameters)
-        has_grads = any(whole is not None and whole.grad is not None for whole in wholes)
+        has_grads = any(parameter.has_grad for parameter in self.parameters)
         return self.reduces and (has_grads or self._owes_zeros)
 
     @property
     def _owes_zeros(self) -> bool:
         """Whether other processes may reduce in this pass, and wait for this one."""
-        is_trained = any(parameter.sharded.requires_grad for parameter in self.parameters)
+        is_trained = any(parameter.requires_grad for parameter in self.parameters)
         return self.reduces_unused and is_trained and not self._has_reduced
 
     def _free_after_backward(self) -> None:
@@ -214,7 +210,7 @@ class ParameterGroup:
         kept = [
             i
             for i, (p, grad) in enumerate(zip(self.parameters, grads, strict=True))
-            if grad is not None or (self.reduces_unused and p.sharded.requires_grad)
+            if grad is not None or (self.reduces_unused and p.requires_grad)
         ]
         parameters = [self.parameters[i] for i in kept]
         dtype = self._reduce_dtype(parameters[0].dtype)
@@ -244,7 +240,7 @@ class ParameterGroup:
 
     def check(self) -> None:
         """Raise AssertionError if trained parameters have different dtypes."""
-        dtypes = {p.dtype for p in self.parameters if p.sharded.requires_grad}
+        dtypes = {p.dtype for p in self.parameters if p.requires_grad}
         if len(dtypes) > 1:
             raise AssertionError(
                 "fully_shard: FSDP expects uniform original parameter dtype: expected one dtype of the "
@@ -255,7 +251,7 @@ class ParameterGroup:
 def check_memory(groups: Iterable[ParameterGroup]) -> None:
     """Raise RuntimeError for parameters without memory."""
     parameters = (parameter for group in groups for parameter in group.parameters)
-    on_meta = [p.name for p in parameters if p.sharded.device.type == "meta"]
+    on_meta = [p.name for p in parameters if p.device.type == "meta"]
     if on_meta:
         raise RuntimeError(
             "fully_shard: FSDP parameters should be materialized from meta device before training, but the "

@@ -77,6 +77,32 @@ class ShardedParameter:
         for module, name in self.places:
             module._parameters[name] = parameter
 
+    def use_whole(self) -> None:
+        """Let the modules have the whole."""
+        assert self.whole is not None
+        self.resharded = None
+        self.install(self.whole)
+
+    def use_part(self) -> None:
+        """Let the modules have the part."""
+        self.resharded = None
+        self.install(self.sharded)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the parameter needs gradients."""
+        return self.sharded.requires_grad
+
+    @property
+    def device(self) -> flambeau.device:
+        """The device of the part."""
+        return self.sharded.device
+
+    @property
+    def has_grad(self) -> bool:
+        """Whether the whole has a gradient."""
+        return self.whole is not None and self.whole.grad is not None
+
     def refresh(self) -> None:
         """Take over what the module has after a conversion, or after loading with assign=True."""
         found: Any = self.installed
@@ -162,15 +188,15 @@ class ShardedParameter:
         if self._memory is not None and self._memory._storage_resizable():
             _C._free_memory(self._memory)
 
-    def keep_part(self) -> Tensor:
-        """Return this process's part of the whole in the smaller layout, as a parameter."""
+    def keep_part(self) -> None:
+        """Let the modules have this process's part of the whole in the smaller layout."""
         assert self._memory is not None and self.smaller is not None
         layout = self.smaller
         size, begin = layout.part(self.shape[self.dim])
         whole = self._memory[: math.prod(self.shape)].view(self.shape)
         part = whole.narrow(self.dim, begin, size).clone()
         self.resharded = self._distributed(part, layout, self.sharded.requires_grad)
-        return self.resharded
+        self.install(self.resharded)
 
     # --- gradients -------------------------------------------------------------------------------------
 

@@ -147,6 +147,7 @@ class ModuleState:
         self.waiting: set[Module] = set()  # of several modules, those that have still to run
         self.forward_prefetch: list[ParameterGroup] | None = None
         self.backward_prefetch: list[ParameterGroup] | None = None
+        self.when_root: Callable[[], None] | None = None  # called once, if this is the root
         self._watched_leaves = WeakIdKeyDictionary()
         for module in modules:
             vars(module)[_STATE] = self
@@ -192,6 +193,8 @@ class ModuleState:
             group_of_state = state.group
             if group_of_state is not None and group_of_state.reshards_after_forward is None:
                 group_of_state.reshards_after_forward = state is not self
+        if self.when_root is not None:
+            self.when_root()
         return iteration
 
     def _name_parameters(self, iteration: Iteration) -> None:
@@ -215,7 +218,7 @@ class ModuleState:
             iteration.begin_forward()
         policy = self.policy
         if policy.cast_forward_inputs and policy.param_dtype is not None:
-            args, kwargs = tree_map(_cast_to(policy.param_dtype), (args, kwargs))
+            args, kwargs = tree_map(cast_to(policy.param_dtype), (args, kwargs))
         if self._is_repeated(iteration):
             return args, kwargs
         if is_first:
@@ -254,7 +257,7 @@ class ModuleState:
             if self.is_root and not self.waiting:
                 iteration.end_forward()
         if self.policy.output_dtype is not None:
-            output = tree_map(_cast_to(self.policy.output_dtype), output)
+            output = tree_map(cast_to(self.policy.output_dtype), output)
         return output
 
     def _watch_results(self, output: Any, iteration: Iteration) -> Any:
@@ -311,7 +314,9 @@ class _Arguments(flambeau.autograd.Function):
         return (None, *grads)
 
 
-def _cast_to(dtype: flambeau.dtype) -> Callable[[Any], Any]:
+def cast_to(dtype: flambeau.dtype) -> Callable[[Any], Any]:
+    """Return a function that casts floating-point tensors to a dtype."""
+
     def cast(value: Any) -> Any:
         is_other = isinstance(value, Tensor) and value.is_floating_point() and value.dtype != dtype
         return value.to(dtype) if is_other else value

@@ -17,7 +17,7 @@ from flambeau.distributed._reductions import (
 )
 from flambeau.distributed._work import Work
 from flambeau.distributed.fsdp._layout import Layout
-from flambeau.distributed.fsdp._parameter import ShardedParameter
+from flambeau.distributed.fsdp._member import Member
 
 _CPU = flambeau.device("cpu")
 _ALL_REDUCE = AllreduceOptions(asyncOp=True)
@@ -70,13 +70,13 @@ class Gather:
 
     def __init__(
         self,
-        parameters: Sequence[ShardedParameter],
+        parameters: Sequence[Member],
         layout: Layout,
         param_dtype: flambeau.dtype | None,
         gathers: AllGather,
     ) -> None:
         self._layout, self._gathers = layout, gathers
-        kinds: dict[flambeau.dtype, list[ShardedParameter]] = {}
+        kinds: dict[flambeau.dtype, list[Member]] = {}
         for parameter in parameters:
             floats = parameter.dtype.is_floating_point
             dtype = param_dtype if param_dtype is not None and floats else parameter.dtype
@@ -84,8 +84,8 @@ class Gather:
         self._started = [self._start(dtype, some) for dtype, some in kinds.items()]
 
     def _start(
-        self, dtype: flambeau.dtype, parameters: list[ShardedParameter]
-    ) -> tuple[list[ShardedParameter], list[int], Tensor, Work | None]:
+        self, dtype: flambeau.dtype, parameters: list[Member]
+    ) -> tuple[list[Member], list[int], Tensor, Work | None]:
         sizes = [parameter.chunk(self._layout) for parameter in parameters]
         sent = flambeau.empty(sum(sizes), dtype=dtype, device=_CPU)
         for parameter, room in zip(parameters, sent.split(sizes), strict=True):
@@ -148,7 +148,7 @@ class Reduction:
 
     def __init__(
         self,
-        parameters: list[ShardedParameter],
+        parameters: list[Member],
         grads: list[Tensor | None],
         layout: Layout,
         dtype: flambeau.dtype,
