@@ -51,30 +51,41 @@ template <int... I, typename Cell>
   *last(0) = static_cast<uint16_t>(rounded_above(value) >> 16);
 }
 
-// Lanes for float, the compute type whose functions have forms for them.
+// Lanes for float and double, the compute types whose functions may have forms for them.
 struct NoLanes {};
 template <typename T>
 struct LaneForm {
   using type = NoLanes;
+  using Stored = NoLanes;
 };
+#ifdef FLAMBEAU_HAS_LANES
 template <>
 struct LaneForm<float> {
   using type = vec::Lanes;
+  using Stored = vec::StoredLanes;
 };
+template <>
+struct LaneForm<double> {
+  using type = vec::DoubleLanes;
+  using Stored = vec::StoredDoubleLanes;
+};
+#endif
 template <typename T>
 using lanes_t = typename LaneForm<T>::type;
 
 #ifdef FLAMBEAU_HAS_LANES
-// out[i] = function(in[i]); the last vector may be a part.
-template <typename F>
-[[gnu::always_inline]] inline void each_lanes(int64_t n, const float* in, float* out,
-                                              const F& function) {
+// out[i] = function(in[i]...); the last vector may be a part.
+template <typename T, typename F, typename... In>
+[[gnu::always_inline]] inline void each_lanes(int64_t n, T* out, const F& function,
+                                              const In*... in) {
+  using Stored = typename LaneForm<T>::Stored;
+  constexpr int64_t kCount = sizeof(Stored) / sizeof(T);
   int64_t i = 0;
-  for (; i + vec::kLanes <= n; i += vec::kLanes) {
-    const vec::Lanes x = *reinterpret_cast<const vec::StoredLanes*>(in + i);
-    *reinterpret_cast<vec::StoredLanes*>(out + i) = function(x);
+  for (; i + kCount <= n; i += kCount) {
+    *reinterpret_cast<Stored*>(out + i) =
+        function(lanes_t<T>(*reinterpret_cast<const Stored*>(in + i))...);
   }
-  if (i < n) vec::store_part(out + i, n - i, function(vec::load_part(in + i, n - i)));
+  if (i < n) vec::store_part(out + i, n - i, function(vec::load_part(in + i, n - i)...));
 }
 #endif
 

@@ -5,6 +5,7 @@
 // namespace named after the set: the linker can never mix two versions. Includes no library header;
 // compile without -ffast-math.
 #include "aten/core/loop_types.h"
+#include "aten/cpu/vecmath/airy.h"
 #include "aten/cpu/vecmath/basic.h"
 #include "aten/cpu/vecmath/bessel.h"
 #include "aten/cpu/vecmath/complex.h"
@@ -13,4 +14,7 @@
 #include "aten/cpu/vecmath/lane_functions.h"
 #include "aten/cpu/vecmath/libm.h"
 #include "aten/cpu/vecmath/normal.h"
+#include "aten/cpu/vecmath/ordinary_bessel.h"
+#include "aten/cpu/vecmath/polynomial_lanes.h"
+#include "aten/cpu/vecmath/remainder_lanes.h"
 #include "aten/cpu/vecmath/special.h"

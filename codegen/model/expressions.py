@@ -159,6 +159,7 @@ class Primitive:
     oracle: str  # Python expression over numpy (np), scipy.special (sp), x0, x1...
     interval: tuple[tuple[float, float], ...]  # sample domain per argument
     vectorises: bool  # whether the C++ spelling is branch-free
+    lanes: bool = False  # whether it has a form for vectors although integers have the function too
     opencl: str | None = None  # the same in OpenCL C over real types; None: there is no such kernel
     include: str | None = None  # the header that declares what `cpp` and `cuda` call, if not vecmath
     math: str | None = None  # mathematical notation over {0}, {1}...; None: the name with its arguments

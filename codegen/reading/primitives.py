@@ -13,7 +13,7 @@ from codegen.source.nodes import Mapping, Node, Sequence, Text, load_entries
 
 TABLE = Path(__file__).parents[1] / "primitives.yaml"
 KEYS = (
-    "name args infix result domains cpp cuda opencl partials operator oracle interval vectorises include"
+    "name args infix result domains cpp cuda opencl partials operator oracle interval vectorises lanes include"
     " integer_divisor math"
 ).split()
 REQUIRED = ("name", "args", "result", "domains", "cpp", "partials", "oracle", "interval")
@@ -138,6 +138,7 @@ def _primitive(row: _Row) -> Primitive:
         oracle=row.text("oracle") or "",
         interval=interval,
         vectorises=row.text("vectorises") != "false",
+        lanes=row.text("lanes") == "true",
         include=row.text("include"),
         math=row.text("math"),
         integer_divisor=None

@@ -46,11 +46,21 @@ class LoopDecl:
     attribute: str  # asks for the widest vectors
     table: tuple[str, ...]
     stored: tuple[str, ...] = ()  # the loop over bfloat16 as it lies in memory
-    function: str = ""  # the C++ function of the one operand, if that is the whole formula
+    function: str = ""  # the C++ function of the operands, if that is the whole formula
     parameters: str = ""  # of the formula as a function
     shared: tuple[str, ...] = ()  # parts that the formula uses more than once
     checks: tuple[str, ...] = ()  # of divisors
     decided: tuple[str, ...] = ()  # the loop where a condition on parameters holds
+
+    @property
+    def lanes(self) -> str:
+        """Arguments that stand for the operands as vectors."""
+        return ", ".join(["x"] * self.operands)
+
+    @property
+    def pointers(self) -> str:
+        """The pointers to the operands, as arguments."""
+        return ", ".join(f"in{i}" for i in range(self.operands))
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -247,7 +257,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         attribute="FLAMBEAU_WIDE_VECTORS" if heavy else "",
         table=table,
         stored=stored,
-        function=_function_of(expr, rows) if heavy and not device and op.dtype.name not in _OUT else "",
+        function=_function_of(expr, body.operands, rows) if heavy and not device and op.dtype.name not in _OUT else "",
         parameters=", ".join(f"[[maybe_unused]] T {_variable(name)}" for name in names),
         shared=tuple(writer.lines),
         checks=tuple(checks),
@@ -312,12 +322,15 @@ def cells_of(op: Operator, rows: dict[str, Primitive]) -> tuple[LoopDecl, ...]:
     return tuple(pointwise_loop(op, case, expr, rows, device=False) for case, expr in body.cases)
 
 
-def _function_of(expr: Expr, rows: dict[str, Primitive]) -> str:
-    """Name the C++ function that a formula calls on a variable; "" for other formulas."""
-    if not isinstance(expr, Prim) or len(expr.args) != 1 or not isinstance(expr.args[0], Var):
+def _function_of(expr: Expr, operands: Sequence[str], rows: dict[str, Primitive]) -> str:
+    """Name the C++ function that a formula calls on the operands in order; "" for other formulas."""
+    if not isinstance(expr, Prim):
         return ""
-    name, call, _ = rows[expr.name].cpp.partition("({0})")
-    return name if call else ""
+    if [arg.name if isinstance(arg, Var) else "" for arg in expr.args] != list(operands):
+        return ""
+    places = ", ".join(f"{{{i}}}" for i in range(len(operands)))
+    name, call, rest = rows[expr.name].cpp.partition(f"({places})")
+    return name if call and not rest else ""
 
 
 def _keeps_bfloat16(op: Operator) -> bool:
@@ -350,9 +363,11 @@ def _with_entry(table: tuple[str, ...], dtype: str, entry: str) -> tuple[str, ..
 
 
 def _is_heavy(expr: Expr, rows: dict[str, Primitive]) -> bool:
-    """Whether arithmetic, not memory, bounds the loop: it calls a function of real numbers."""
+    """Whether arithmetic, not memory, bounds the loop: it calls a function of real numbers or of vectors."""
     used = (rows[prim.name] for prim in _prims(expr))
-    return any("integral" not in row.domains and row.cpp.startswith("vec::") for row in used)
+    return any(
+        row.lanes or ("integral" not in row.domains and row.cpp.startswith("vec::")) for row in used
+    )
 
 
 def _divisor_checks(writer: ScalarSpelling, expr: Expr, rows: dict[str, Primitive]) -> list[str]:

@@ -1,7 +1,8 @@
 #pragma once
-// Eight floats as one value, in the instructions of AVX2 and FMA. Included by lanes.h. AVX2 has no
-// instruction that scales or splits numbers, so both are integer arithmetic with a branch that
-// vectors of ordinary numbers do not take; a lane has the same result on either side of it.
+// Eight floats or four doubles as one value, in the instructions of AVX2 and FMA. Included by
+// lanes.h. AVX2 has no instruction that scales or splits numbers, so both are integer arithmetic
+// with a branch that vectors of ordinary numbers do not take; a lane has the same result on either
+// side of it.
 #include <stdint.h>
 
 namespace flambeau::vec {
@@ -11,9 +12,13 @@ typedef float Lanes __attribute__((vector_size(32)));
 typedef int32_t LaneBits __attribute__((vector_size(32)));
 typedef float StoredLanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef LaneBits LaneMask;  // all bits of a lane
+typedef double DoubleLanes __attribute__((vector_size(32)));
+typedef long long DoubleLaneBits __attribute__((vector_size(32)));
+typedef double StoredDoubleLanes __attribute__((vector_size(32), aligned(8), may_alias));
 
 inline constexpr int64_t kLanes = 8;
 inline constexpr int kAllLanes = 0xff;
+inline constexpr int kTowardsZero = 11;  // and without a flag for inexact results
 
 // A bit for each lane whose mask (the result of a comparison) is set.
 [[gnu::always_inline]] inline int lanes_where(LaneBits mask) {
@@ -30,6 +35,26 @@ inline constexpr int kAllLanes = 0xff;
 }
 [[gnu::always_inline]] inline LaneMask not_less(Lanes x, float limit) { return ~(x < limit); }
 [[gnu::always_inline]] inline bool any_of(LaneMask lanes) { return lanes_where(lanes) != 0; }
+
+[[gnu::always_inline]] inline DoubleLanes madd(DoubleLanes a, DoubleLanes b, DoubleLanes c) {
+  return __builtin_ia32_vfmaddpd256(a, b, c);
+}
+[[gnu::always_inline]] inline DoubleLanes sqrt(DoubleLanes x) {
+  return __builtin_ia32_sqrtpd256(x);
+}
+[[gnu::always_inline]] inline Lanes trunc(Lanes x) {
+  return __builtin_ia32_roundps256(x, kTowardsZero);
+}
+[[gnu::always_inline]] inline DoubleLanes trunc(DoubleLanes x) {
+  return __builtin_ia32_roundpd256(x, kTowardsZero);
+}
+// Whether a lane of a is a number at or above that of b.
+[[gnu::always_inline]] inline bool any_at_least(Lanes a, Lanes b) {
+  return lanes_where(a >= b) != 0;
+}
+[[gnu::always_inline]] inline bool any_at_least(DoubleLanes a, DoubleLanes b) {
+  return __builtin_ia32_movmskpd256(reinterpret_cast<DoubleLanes>(a >= b)) != 0;
+}
 
 // 2^k for integers k from -126 to 127.
 [[gnu::always_inline]] inline Lanes normal_power_of_two(LaneBits k) {
@@ -83,6 +108,16 @@ struct ScaledLanes {
 }
 [[gnu::always_inline]] inline void store_part(float* out, int64_t n, Lanes x) {
   __builtin_ia32_maskstoreps256(reinterpret_cast<Lanes*>(out), first_lanes(n), x);
+}
+[[gnu::always_inline]] inline DoubleLaneBits first_double_lanes(int64_t n) {
+  return DoubleLaneBits{0, 1, 2, 3} < n;
+}
+[[gnu::always_inline]] inline DoubleLanes load_part(const double* in, int64_t n) {
+  return __builtin_ia32_maskloadpd256(reinterpret_cast<const DoubleLanes*>(in),
+                                      first_double_lanes(n));
+}
+[[gnu::always_inline]] inline void store_part(double* out, int64_t n, DoubleLanes x) {
+  __builtin_ia32_maskstorepd256(reinterpret_cast<DoubleLanes*>(out), first_double_lanes(n), x);
 }
 
 }  // namespace FLAMBEAU_VEC_TARGET

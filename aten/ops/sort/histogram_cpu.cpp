@@ -29,20 +29,29 @@ constexpr int64_t kTogether = 16;
 template <bool kRight, typename T>
 void search(const T* sequence, int64_t n, const T* values, int64_t count, int64_t* places) {
   T wanted[kTogether];
-  uint64_t first[kTogether] = {};  // the place is this or one of the `width` after it
-  for (int64_t j = 0; j < kTogether; ++j) wanted[j] = values[j < count ? j : 0];
-  const auto is_before = [&](uint64_t at, int64_t j) -> uint64_t {
-    return kRight ? sequence[at] <= wanted[j] : sequence[at] < wanted[j];
+  const T* first[kTogether];  // the place is here or at one of the `width` after it
+#pragma GCC unroll 16
+  for (int64_t j = 0; j < kTogether; ++j) {
+    wanted[j] = values[j < count ? j : 0];
+    first[j] = sequence;
+  }
+  const auto is_before = [](T element, T value) {
+    return kRight ? element <= value : element < value;
   };
-  auto width = static_cast<uint64_t>(n);
+  int64_t width = n;
   for (; width > 1; width -= width / 2) {
-    const uint64_t half = width / 2;
-    for (int64_t j = 0; j < kTogether; ++j)
-      first[j] += half & -is_before(first[j] + half - 1, j);  // all bits or none
+    const int64_t half = width / 2;
+#pragma GCC unroll 16
+    for (int64_t j = 0; j < kTogether; ++j) {
+      const T* const next = first[j] + half;
+      // An unpredictable condition becomes a conditional move.
+      const bool passes = is_before(next[-1], wanted[j]);
+      first[j] = __builtin_expect_with_probability(passes, 1, 0.5) ? next : first[j];
+    }
   }
   for (int64_t j = 0; j < count; ++j) {
-    const uint64_t place = width == 1 ? first[j] + is_before(first[j], j) : 0;
-    places[j] = wanted[j] == wanted[j] ? static_cast<int64_t>(place) : n;
+    const int64_t place = width == 1 ? first[j] - sequence + is_before(*first[j], wanted[j]) : 0;
+    places[j] = wanted[j] == wanted[j] ? place : n;
   }
 }
 

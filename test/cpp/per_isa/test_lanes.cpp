@@ -29,7 +29,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 template <typename F>
 std::vector<float> run(const std::vector<float>& in, const F& function) {
   std::vector<float> out(in.size());
-  loops::each_lanes(static_cast<int64_t>(in.size()), in.data(), out.data(), function);
+  loops::each_lanes(static_cast<int64_t>(in.size()), out.data(), function, in.data());
   return out;
 }
 
@@ -125,10 +125,10 @@ TEST_PER_ISA(lanes_parts_of_vectors) {
   const std::vector<float> whole = run(in, exp_lanes);
   for (size_t n = 0; n <= in.size(); ++n) {
     std::vector<float> out(in.size() + 1, -7.0f);
-    loops::each_lanes(static_cast<int64_t>(n), in.data(), out.data(), exp_lanes);
+    loops::each_lanes(static_cast<int64_t>(n), out.data(), exp_lanes, in.data());
     for (size_t i = 0; i < out.size(); ++i) EXPECT(out[i] == (i < n ? whole[i] : -7.0f));
   }
-  loops::each_lanes(static_cast<int64_t>(in.size()), in.data(), in.data(), exp_lanes);
+  loops::each_lanes(static_cast<int64_t>(in.size()), in.data(), exp_lanes, in.data());
   EXPECT(in == whole);
 }
 

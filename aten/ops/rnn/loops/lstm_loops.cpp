@@ -18,7 +18,7 @@ template <typename T>
   if constexpr (requires(lanes_t<T> x) {
                   { vec::sigmoid(x) } -> vec::Lanewise;
                 }) {
-    each_lanes(n, in, out, [](auto x) __attribute__((always_inline)) { return vec::sigmoid(x); });
+    each_lanes(n, out, [](auto x) __attribute__((always_inline)) { return vec::sigmoid(x); }, in);
   } else {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] = vec::sigmoid(in[i]);
@@ -30,7 +30,7 @@ template <typename T>
   if constexpr (requires(lanes_t<T> x) {
                   { vec::tanh(x) } -> vec::Lanewise;
                 }) {
-    each_lanes(n, in, out, [](auto x) __attribute__((always_inline)) { return vec::tanh(x); });
+    each_lanes(n, out, [](auto x) __attribute__((always_inline)) { return vec::tanh(x); }, in);
   } else {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] = vec::tanh(in[i]);
