@@ -70,6 +70,22 @@ class MaybeInts {
   bool is_one_ = false;
 };
 
+// An optional generator as an operator takes it.
+class MaybeGenerator {
+ public:
+  MaybeGenerator() = default;
+  MaybeGenerator(std::nullopt_t) {}                                          // NOLINT
+  MaybeGenerator(Generator generator) : generator_(std::move(generator)) {}  // NOLINT
+  MaybeGenerator(c10::GeneratorImpl* generator)                              // NOLINT
+      : generator_(Generator::share(generator)) {}
+  MaybeGenerator(const std::optional<Generator>& generator)  // NOLINT
+      : generator_(generator.value_or(Generator())) {}
+  operator c10::GeneratorImpl*() const { return generator_.get(); }  // NOLINT
+
+ private:
+  Generator generator_;
+};
+
 // In-place operators change what a Tensor refers to, which a const handle allows.
 inline flambeau::Tensor& unchanging(const flambeau::Tensor& t) {
   return const_cast<flambeau::Tensor&>(t);

@@ -1,5 +1,7 @@
 #include "api/dispatcher.h"
 
+#include <map>
+#include <mutex>
 #include <ostream>
 
 namespace flambeau::api {
@@ -81,6 +83,13 @@ flambeau::Stack library_stack(of_jit::Stack stack) {
   flambeau::Stack values;
   for (IValue& value : stack) values.push(std::move(value));
   return values;
+}
+
+const FunctionSchema& OperatorHandle::schema() const {
+  static std::mutex mutex;
+  static auto* const known = new std::map<const OperatorEntry*, FunctionSchema>;
+  const std::lock_guard lock(mutex);
+  return known->try_emplace(op_, *op_).first->second;
 }
 
 bool OperatorHandle::hasKernelForDispatchKey(DispatchKey key) const {

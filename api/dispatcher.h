@@ -168,8 +168,9 @@ class OperatorHandle {
     check_signature(boxing::Caller<F>::signature());
     return TypedOperatorHandle<F>(*op_);
   }
-  FunctionSchema schema() const { return FunctionSchema(*op_); }
-  OperatorName operator_name() const { return schema().operator_name(); }
+  // Read on first use and kept.
+  const FunctionSchema& schema() const;
+  const OperatorName& operator_name() const { return schema().operator_name(); }
   bool hasSchema() const { return true; }
   bool hasKernelForDispatchKey(DispatchKey key) const;
   void callBoxed(of_jit::Stack* stack) const;

@@ -36,7 +36,8 @@ class Tensor : public Methods<Tensor> {
   TensorOptions options() const {
     return TensorOptions(flambeau::Tensor::dtype()).device(device()).layout(layout());
   }
-  DispatchKeySet key_set() const { return keys(); }
+  // With Autograd, whether or not the tensor requires a gradient.
+  DispatchKeySet key_set() const { return keys() | c10::DispatchKey::Autograd; }
   std::string toString() const;
 
   // --- memory: RuntimeError for another dtype than the tensor's

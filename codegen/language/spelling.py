@@ -159,6 +159,7 @@ _USER_TYPES = {
     "Tensor&": "flambeau::Tensor&",
     "TensorList": "TensorArgs",
     "const std::optional<IntArrayRef>&": "MaybeInts",
+    "GeneratorImpl*": "MaybeGenerator",
 }
 # Classes of flambeau::api that have the names of the library's, which they are made from.
 _USER_CLASSES = re.compile(r"\b(ScalarType|Scalar|Device)\b")
@@ -188,7 +189,7 @@ def user_parameters(args: Sequence[Argument], options: Sequence[str] = ()) -> tu
                 texts.append("const TensorOptions& options" + (" = {}" if all_later else ""))
             continue
         default = default_value(arg) if all_later and not (arg.name == "pin_memory" and not joined) else None
-        if default == "Tensor()":
+        if default in ("Tensor()", "nullptr"):
             default = "{}"
         all_later = default is not None
         texts.append(_user_parameter(arg) + (f" = {default}" if default is not None else ""))

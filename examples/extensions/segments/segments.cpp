@@ -1,5 +1,6 @@
 // Boxes and segments: non-maximum suppression, and weighted sums and maxima of the rows of each
 // segment with their gradients. Functions of pybind11 and operators of TORCH_LIBRARY in one file.
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 #include <c10/util/irange.h>
 #include <torch/extension.h>

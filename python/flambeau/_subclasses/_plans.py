@@ -27,7 +27,7 @@ class Plan:
         is_between_devices: whether it copies between devices; the result is on the first tensor's device.
         changes_storage: whether it may move an argument to another storage.
         is_repeatable: whether its arguments determine the elements that it computes.
-        operator: the operator that a program has defined, or None.
+        operator: the operator that a program has defined in Python, or None.
         is_plain: whether only positional tensors must be replaced by their twins.
     """
 
@@ -56,10 +56,11 @@ def plan_of(func: Any) -> Plan:
 
 
 def _defined(func: Any) -> Any:
-    """Return the operator that a program has defined under this name; None for flambeau's own operators."""
+    """Return the operator whose function for fake tensors is in Python; None for other operators."""
     if func._entry:
         return None
-    return func._packet.custom().get(func._overloadname.replace("default", ""))
+    found = func._packet.custom().get(func._overloadname.replace("default", ""))
+    return None if found is None or found.has_meta_in_dispatcher() else found
 
 
 def _read(func: Any) -> Plan:

@@ -49,6 +49,10 @@ class CompiledOperator(_operators.CustomOperator):
             return super()._call_slowly(*args, **kwargs)
         return self._in_dispatcher(*args, **kwargs)
 
+    def has_meta_in_dispatcher(self) -> bool:
+        """Whether C++ gives sizes and dtypes of results, by a kernel for meta tensors."""
+        return self.fake is None and "Meta" not in self.kernels
+
     def _is_extended(self) -> bool:
         """Whether Python has registered a kernel, a derivative or a rule."""
         added = (self.fake, self.backward, self.vmap, self.casts, self.by_device)

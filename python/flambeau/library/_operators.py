@@ -230,6 +230,10 @@ class CustomOperator(_C._DefinedOperator):
         is_composite = kernel is self.kernels.get(_IMPLICIT)
         return not is_composite and (self.is_opaque or self.backward is not None)
 
+    def has_meta_in_dispatcher(self) -> bool:
+        """Whether C++ gives sizes and dtypes of results; a function of Python does here."""
+        return False
+
     def _kernel(self, device: str) -> Function:
         if device == "meta":
             named = self.fake or self.kernels.get("Meta")

@@ -1,4 +1,5 @@
 #include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 
 #include "recurrence.h"

@@ -16,6 +16,8 @@ from flambeau.compiler.capture.builtin_calls import Builtins
 from flambeau.compiler.capture.frames import UNBOUND, Frame, Generator, Returns, variables
 from flambeau.compiler.capture.origins import Attribute, Referent
 from flambeau.compiler.capture.tracker import is_constant
+from flambeau.library._custom import CustomOpDef
+from flambeau.ops import Overload, OverloadPacket
 
 _GENERATOR_FLAGS = 0x20
 _COROUTINE_FLAGS = 0x80 | 0x200 | 0x100
@@ -270,7 +272,9 @@ class Calls(Builtins):
             self._follow(value)
             return
         method = find(type(value), "__call__")[0]
-        if method is _program_call():
+        if isinstance(value, Overload | OverloadPacket | CustomOpDef):
+            self._call_operator(value, args, kwargs)
+        elif method is _program_call():
             self.call(value.function, args, kwargs)
         elif isinstance(method, types.FunctionType):
             self._adopt_call(value)
@@ -279,6 +283,23 @@ class Calls(Builtins):
             self.call_pure(value, args, kwargs, is_checked=True)
         else:
             raise Break(f"a call of an object of type {type(value).__qualname__}")
+
+    def _call_operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record a call of an operator of `ops`; an operator without results writes to its arguments."""
+        self.recorder.fix_sizes()  # the function for meta tensors may be the program's own
+        target = operator._opoverload if isinstance(operator, CustomOpDef) else operator
+        names = [] if isinstance(target, Overload) else target.overloads()
+        overload = getattr(target, names[0]) if len(names) == 1 else target
+        schema = getattr(overload, "_schema", None)  # none of a packet, and of operators in Python
+        if schema is not None and not schema.results and not kwargs:
+            self.leaf_without_result(target, args)
+            self.push(None)
+        else:
+            self.leaf("call_function", target, args, kwargs, target.__name__)
+
+    def leaf_without_result(self, function: Any, args: tuple[Any, ...]) -> None:
+        """Run a function for its effect on a tensor and add it to the graph."""
+        raise NotImplementedError
 
     def _follow(self, reference: weakref.ref[Any]) -> None:
         result, origin = reference(), self.tracker.origin_of(reference)
