@@ -10,11 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from distributed.forks import Forks
+from forks import PYTORCH
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("checkpoint", "fsdp", "pipelining", "rpc", "tensor")
-PYTORCH = Forks("torch", *(f"torch.distributed.{name}" for name in PARTS))
 SHARED = Path("/dev/shm")
 
 

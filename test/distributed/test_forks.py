@@ -75,7 +75,8 @@ def test_the_forking_process_ends_with_the_process_that_started_it(tmp_path):
     tmp_path.joinpath("script.py").write_text("import os, sys\nprint(os.getppid())\nsys.exit(3)\n")
     code = """
 import pathlib, sys
-from distributed import forks, ranks
+import forks
+from distributed import ranks
 folder = pathlib.Path(sys.argv[1])
 own = forks.Forks()
 process = own.start(folder / "script.py", folder / "output", ranks.environment())

@@ -8,6 +8,8 @@ import sys
 import pytest
 from flambeau._logging import _settings
 from flambeau._logging._tables import ARTIFACTS, COMPONENTS
+from forks import PYTORCH
+from oracle import pytorch
 
 PROGRAM = """
 import logging, {framework}
@@ -42,15 +44,40 @@ def lines(framework, setting="", **environment):
     return done, [NUMBERS.sub("NUMBERS ", line) for line in shown]
 
 
-def started(framework, **environment):
-    return lines(framework, **environment)[1]
+def started(**environment):
+    return lines("flambeau", **environment)[1]
+
+
+# PyTorch reads the settings when it is imported, and again in a fork of the process that has imported it.
+OF_PYTORCH = """
+import torch, warnings
+warnings.simplefilter("ignore")
+torch._logging._init_logs()
+exec(compile({program!r}, "<string>", "exec"), {{"__name__": "__main__"}})
+"""
+
+
+@pytest.fixture
+def of_pytorch(tmp_path):
+    """Return a function that returns the lines of PyTorch."""
+    pytorch()
+
+    def run(setting="", **environment):
+        program = PROGRAM.format(framework="torch", setting=setting.format(framework="torch"))
+        script, output = tmp_path / "script.py", tmp_path / "output"
+        script.write_text(OF_PYTORCH.format(program=program))
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("TORCH_LOGS")}
+        status = PYTORCH.start(script, output, {**kept, **environment}).wait(60)
+        assert status == 0, output.read_text()
+        return [NUMBERS.sub("NUMBERS ", x) for x in output.read_text().splitlines() if "<string>" in x]
+
+    return run
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_lines_are_those_of_pytorch(setting):
-    pytest.importorskip("torch")
-    found = started("flambeau", TORCH_LOGS=setting)
-    assert found == started("torch", TORCH_LOGS=setting)
+def test_lines_are_those_of_pytorch(setting, of_pytorch):
+    found = started(TORCH_LOGS=setting)
+    assert found == of_pytorch(TORCH_LOGS=setting)
     assert any("NUMBERS <string>:" in line for line in found)
 
 
@@ -63,16 +90,15 @@ CALLS = (
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_calls_give_the_lines_of_pytorch(call):
-    pytest.importorskip("torch")
-    assert lines("flambeau", call)[1] == lines("torch", call)[1]
+def test_calls_give_the_lines_of_pytorch(call, of_pytorch):
+    assert lines("flambeau", call)[1] == of_pytorch(call)
 
 
 def test_the_environment_keeps_priority_over_calls():
     call = "{framework}._logging.set_logs(dynamo=logging.DEBUG)"
     done, found = lines("flambeau", call, TORCH_LOGS="guards")
     assert "TORCH_LOGS is set and keeps priority" in done.stderr
-    assert found == started("flambeau", TORCH_LOGS="guards")
+    assert found == started(TORCH_LOGS="guards")
 
 
 def test_formats_and_files_of_the_environment(tmp_path):
@@ -96,9 +122,7 @@ def test_wrong_names_raise_with_the_valid_ones(setting):
 def test_spaces_and_empty_names_are_ignored(setting):
     done, found = lines("flambeau", TORCH_LOGS=setting)
     assert done.returncode == 0
-    assert found == started(
-        "flambeau", TORCH_LOGS=",".join(s.strip() for s in setting.split(",") if s.strip())
-    )
+    assert found == started(TORCH_LOGS=",".join(s.strip() for s in setting.split(",") if s.strip()))
 
 
 def test_help_lists_parts_and_artifacts():

@@ -1,7 +1,7 @@
-"""Starts PyTorch's ranks as forks of one process that has imported PyTorch.
+"""Starts processes that use PyTorch as forks of one process that has imported it.
 
-A new interpreter needs one to two seconds of processor time for the import. Ranks of flambeau always start as
-new interpreters: programs start them so, and the order of a set differs from rank to rank.
+A new interpreter needs one to two seconds of processor time for the import. Processes that use flambeau
+always start as new interpreters: programs start them so, and the order of a set differs among them.
 """
 
 import importlib
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Fork:
@@ -46,16 +48,26 @@ class Forks:
         return json.loads(self.process.stdout.readline())
 
     def start(self, script: Path, output: Path, variables: dict[str, str]) -> Fork:
-        """Run `script` in a session of its own, with `variables` as environment; append what it prints."""
+        """Run `script` in a session of its own, with `variables` as environment; append what it prints.
+
+        Modules are found, and threads are counted, as in the process that forks.
+        """
         if self.process is None:
+            # Libraries start no threads, which forks would lack.
+            path = os.pathsep.join([str(ROOT / "python"), str(ROOT / "test")])
+            around = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
             self.process = subprocess.Popen(
                 [sys.executable, __file__, *self.modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env=variables,
+                env=around,
             )
         return Fork(self, self.ask(script=str(script), output=str(output), variables=variables))
+
+
+PARTS = ("checkpoint", "fsdp", "pipelining", "rpc", "tensor")
+PYTORCH = Forks("torch", *(f"torch.distributed.{name}" for name in PARTS))
 
 
 def run(script: str, output: str, variables: dict[str, str]) -> None:
@@ -78,7 +90,7 @@ def serve(modules: list[str]) -> None:
     """Answer each line of stdin: start a script and tell its number, or tell the status of what has ended."""
     for name in modules:
         importlib.import_module(name)
-    assert len(list(Path("/proc/self/task").iterdir())) == 1, "forks would lack the threads of the import"
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "forks would lack the threads"
     answers = os.dup(1)
     for line in sys.stdin:
         question = json.loads(line)
