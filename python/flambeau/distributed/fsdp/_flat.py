@@ -67,11 +67,19 @@ class FlatParts:
         originals: its parameters.
         layout: the processes that get the parts.
         keeps: whether the module keeps its parameters (``use_orig_params=True``).
+        whole_dtype: the dtype of wholes; None: that of the parameters.
     """
 
     accumulated: list[Tensor | None] | None = None
 
-    def __init__(self, module: Module, originals: list[Original], layout: Layout, keeps: bool) -> None:
+    def __init__(
+        self,
+        module: Module,
+        originals: list[Original],
+        layout: Layout,
+        keeps: bool,
+        whole_dtype: flambeau.dtype | None = None,
+    ) -> None:
         self.originals, self.layout, self.keeps = originals, layout, keeps
         self.places: list[Place] = [(module, "_flat_param")]
         self.name = "_flat_param"
@@ -79,7 +87,7 @@ class FlatParts:
         self.dtype: flambeau.dtype = originals[0].parameter.dtype
         self._memory: Tensor | None = None  # of the wholes
         self._is_shared = False  # whether the parts are the wholes
-        self.padded = self._arrange()
+        self.padded = self._arrange(whole_dtype or self.dtype)
         local = self._divided()
         trained = [o.parameter.requires_grad for o in originals]
         self.sharded: Any = FlatParameter(local, any(trained))
@@ -91,15 +99,15 @@ class FlatParts:
                 for owner, name in original.places:
                     del owner._parameters[name]
             module._parameters["_flat_param"] = self.sharded
-            self._memory_of(self.dtype)
+            self._memory_of(whole_dtype or self.dtype)
             self.use_whole()
             self.free()
 
     # --- the division ----------------------------------------------------------------------------------
 
-    def _arrange(self) -> int:
-        """Give the parameters places in the flat tensor; return its size with padding."""
-        step = max(_ALIGNMENT // self.dtype.itemsize, 1) if self.keeps else 1
+    def _arrange(self, dtype: flambeau.dtype) -> int:
+        """Give the parameters places in a flat tensor of a dtype; return its size with padding."""
+        step = max(_ALIGNMENT // dtype.itemsize, 1) if self.keeps else 1
         end = 0
         for original in self.originals:
             original.begin = -(-end // step) * step

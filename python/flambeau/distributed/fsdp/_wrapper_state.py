@@ -113,6 +113,8 @@ class WrapperState(ModuleState):
 
     def before_forward(self, module: Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Gather the parameters, and cast the arguments."""
+        if vars(module).get("_is_summoned"):
+            raise RuntimeError(f"{_NAME}: expected no pass within summon_full_params, got a call")
         iteration = self.begin()
         dtype = self.precision.param_dtype
         if self.is_root:

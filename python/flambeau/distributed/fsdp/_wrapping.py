@@ -140,14 +140,16 @@ def synchronize(module: Module, layout: Layout, ignored: set[Any]) -> None:
                         tensor.detach().copy_(value)
 
 
-def divide(module: Module, layout: Layout, ignored: set[Any], keeps: bool) -> FlatParts | None:
+def divide(
+    module: Module, layout: Layout, ignored: set[Any], keeps: bool, whole_dtype: flambeau.dtype | None
+) -> FlatParts | None:
     """Divide the parameters of a module; return None if it has none."""
     originals = originals_of(module, ignored, keeps)
     if not originals:
         return None
     marked = [original.parameter for original in originals]
     with flambeau.no_grad():
-        parts = FlatParts(module, originals, layout, keeps)
+        parts = FlatParts(module, originals, layout, keeps, whole_dtype)
     for parameter in marked:
         vars(parameter)["_is_sharded_elsewhere"] = True
     return parts
@@ -178,13 +180,14 @@ def wrap_by_policy(
     """Wrap modules inside `module`: those that compute in their own dtype, and those of the policy."""
     precision: MixedPrecision = options["mixed_precision"]
     kept = tuple(precision._module_classes_to_ignore)
-    dtype = precision.param_dtype
-    if dtype is not None and kept and any(isinstance(m, kept) for m in module.modules() if m not in ignored):
+    is_mixed = any((precision.param_dtype, precision.reduce_dtype, precision.buffer_dtype))
+    if is_mixed and any(isinstance(m, kept) for m in module.modules() if m not in ignored):
         own = {**options, "mixed_precision": MixedPrecision(_module_classes_to_ignore=())}
 
         def in_own_dtype(inner: Module, **given: Any) -> Module:
             made: Module = wrapper(inner, **given)
-            _cast_around(made, dtype)
+            if precision.param_dtype is not None:
+                _cast_around(made, precision.param_dtype)
             return made
 
         wrap_inside(module, ModuleWrapPolicy(kept), in_own_dtype, own, ignored)

@@ -148,7 +148,9 @@ class FullyShardedDataParallel(OptimizerStates, Module):
             _wrapping.synchronize(module, layout, ignored)
         self._layout, self.sharding_strategy, self._use_orig_params = layout, strategy, use_orig_params
         self.process_group, self.mixed_precision, self._ignored = layout.group, precision, ignored
-        self._parts: FlatParts | None = _wrapping.divide(module, layout, ignored, use_orig_params)
+        self._parts: FlatParts | None = _wrapping.divide(
+            module, layout, ignored, use_orig_params, precision.param_dtype
+        )
         self._modules[WRAPPED] = module
         self._is_summoned = False
         self._settings = default_settings()
@@ -227,6 +229,8 @@ class FullyShardedDataParallel(OptimizerStates, Module):
             fn: called with each module; changes of parameters are kept.
         Returns: the wrapper.
         """
+        if self._is_summoned:  # the wrapper around this one calls
+            return super().apply(fn)
         with self.summon_full_params(self):
             return super().apply(fn)
 
