@@ -47,8 +47,8 @@ class Future(Generic[Value]):
 
     def _wait(self) -> None:
         if not self._is_done:
-            self._gate.acquire()
-            self._gate.release()  # for the next one that waits
+            with self._gate:  # left open for the next one that waits
+                pass
 
     def value(self) -> Value:
         """Return the value, or raise the exception. Raises: RuntimeError if neither is there yet."""

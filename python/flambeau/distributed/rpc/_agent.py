@@ -315,7 +315,11 @@ class Agent:
 
     def _take_answer(self, sender: int, message: Message) -> None:
         with self._lock:
-            pending = self._pending.pop(message.call, None)
+            pending = self._pending.get(message.call)
+            if pending is not None and pending.to == sender:
+                del self._pending[message.call]
+            else:
+                pending = None
         if pending is not None and not pending.is_recorded:
             message.gradients = NOT_RECORDED
         if message.flags & HOLDS_REFERENCES:  # they are taken over even if nobody reads the answer

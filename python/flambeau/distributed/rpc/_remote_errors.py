@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import traceback
+from collections.abc import Callable
 
 from flambeau.distributed.rpc._worker_info import WorkerInfo
 
@@ -19,9 +20,19 @@ def timed_out(seconds: float) -> RuntimeError:
     )
 
 
+def _said(say: Callable[[], str], otherwise: str) -> str:
+    """Return a text, or another one if making it fails: the caller must get an answer."""
+    try:
+        return say()
+    except Exception:
+        return otherwise
+
+
 def _text(worker: WorkerInfo, error: BaseException) -> str:
-    stack = "".join(traceback.format_exception(error))
-    return f"On {worker}:\n{error!r}\n{stack[-_MOST:]}"
+    name = type(error).__qualname__
+    words = _said(lambda: repr(error), f"{name}, whose __repr__ failed")
+    stack = _said(lambda: "".join(traceback.format_exception(error)), f"{name}, whose traceback failed")
+    return f"On {worker}:\n{words[:_MOST]}\n{stack[-_MOST:]}"
 
 
 def _built(kind: type[BaseException], text: str) -> Exception:
