@@ -234,6 +234,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
     name = loop_name(op, case)
     simd = all(rows[prim.name].vectorises for prim in _prims(expr))
     heavy = _is_heavy(expr, rows)
+    in_lanes = heavy and not device and op.dtype.name not in _OUT
     stored: tuple[str, ...] = ()
     if device:
         reads, checks = _reads(body.operands, "in[{}]"), []
@@ -257,7 +258,7 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         attribute="FLAMBEAU_WIDE_VECTORS" if heavy else "",
         table=table,
         stored=stored,
-        function=_function_of(expr, body.operands, rows) if heavy and not device and op.dtype.name not in _OUT else "",
+        function=_function_of(expr, body.operands, rows) if in_lanes else "",
         parameters=", ".join(f"[[maybe_unused]] T {_variable(name)}" for name in names),
         shared=tuple(writer.lines),
         checks=tuple(checks),
@@ -365,9 +366,7 @@ def _with_entry(table: tuple[str, ...], dtype: str, entry: str) -> tuple[str, ..
 def _is_heavy(expr: Expr, rows: dict[str, Primitive]) -> bool:
     """Whether arithmetic, not memory, bounds the loop: it calls a function of real numbers or of vectors."""
     used = (rows[prim.name] for prim in _prims(expr))
-    return any(
-        row.lanes or ("integral" not in row.domains and row.cpp.startswith("vec::")) for row in used
-    )
+    return any(row.lanes or ("integral" not in row.domains and row.cpp.startswith("vec::")) for row in used)
 
 
 def _divisor_checks(writer: ScalarSpelling, expr: Expr, rows: dict[str, Primitive]) -> list[str]:

@@ -57,6 +57,89 @@ def test_error_bound(name, exact, interval, bound):
         assert bounds_hold(got[kept], [want[i] for i in kept], 1, np.finfo(np.float32).eps)
 
 
+def amplitude(x: float) -> mp.mpf:
+    """What oscillating Bessel functions reach near x."""
+    return min(mp.mpf(1), mp.sqrt(2 / (mp.pi * abs(mp.mpf(x)))))
+
+
+@pytest.mark.parametrize(("name", "exact"), [row[:2] for row in WIDE[:4]], ids=[row[0] for row in WIDE[:4]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bessel_functions_beside_zeros(name, exact, dtype):
+    with mp.workdps(40):
+        second = name[-2] == "y"
+        order = int(name[-1])
+        zeros = [(mp.besselyzero if second else mp.besseljzero)(order, k) for k in range(1, 9)]
+        steps = [*np.linspace(-0.3, 0.3, 9), *np.linspace(-1e-6, 1e-6, 5)]
+        # The borders of the formulas, small and large numbers.
+        others = [8.0, np.nextafter(8.0, 0), 7.999, 8.001, 1e-30, 1e-8, 0.1, 300.0, 1e6, 1e15]
+        x = np.array([float(zero) + step for zero in zeros for step in steps] + others, dtype)
+        got = getattr(fb.special, name)(fb.from_numpy(x)).numpy()
+        eps = float(np.finfo(dtype).eps)
+        for v, g in zip(x.tolist(), got.tolist(), strict=True):
+            want = exact(mp.mpf(v))
+            relative = not second and abs(v) < 8  # the zeros of J below 8 are factors
+            size = abs(want) if relative else max(abs(want), amplitude(v))
+            assert abs(mp.mpf(g) - want) <= (1 if dtype == np.float32 else 8) * eps * size, v
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.bfloat16, fb.float16])
+@pytest.mark.parametrize(
+    ("name", "expected"),  # at 0, -0, inf, -inf, NaN, -1
+    [
+        ("bessel_j0", [1, 1, 0, 0, nan, 0.7651976865579666]),
+        ("bessel_j1", [0, 0, 0, 0, nan, -0.4400505857449335]),
+        ("bessel_y0", [-inf, -inf, 0, nan, nan, nan]),
+        ("bessel_y1", [-inf, -inf, 0, nan, nan, nan]),
+        ("modified_bessel_k0", [inf, inf, 0, nan, nan, nan]),
+        ("modified_bessel_k1", [inf, inf, 0, nan, nan, nan]),
+        ("scaled_modified_bessel_k0", [inf, inf, 0, nan, nan, nan]),
+        ("scaled_modified_bessel_k1", [inf, inf, 0, nan, nan, nan]),
+        ("i0e", [1, 1, 0, 0, nan, 0.46575960759364043]),
+        ("i1e", [0, 0, 0, 0, nan, -0.2079104153497085]),
+        ("i0", [1, 1, inf, inf, nan, 1.2660658777520084]),
+        ("i1", [0, 0, inf, -inf, nan, -0.565159103992485]),
+        ("spherical_bessel_j0", [1, 1, 0, 0, nan, 0.8414709848078965]),
+        ("airy_ai", [0.3550280538878172, 0.3550280538878172, nan, nan, nan, 0.5355608832923521]),
+    ],
+)
+def test_bessel_functions_at_the_ends(name, expected, dtype):
+    x = fb.tensor([0.0, -0.0, inf, -inf, nan, -1.0] * 6, dtype=dtype)
+    got = getattr(fb.special, name)(x)
+    assert got.dtype == dtype
+    rtol = {fb.float64: 4e-15, fb.float32: 1e-7}.get(dtype, 4e-3)
+    np.testing.assert_allclose(got.double().numpy(), np.array(expected * 6, float), rtol=rtol)
+    if name in ("bessel_j1", "i1", "i1e"):
+        assert np.signbit(got[1::6].double().numpy()).all()
+
+
+def test_tiny_arguments_of_bessel_functions():
+    least = 5e-324
+    x = fb.tensor([least, 1e-310, 1e-300], dtype=fb.float64)
+    with mp.workdps(30):
+        for name, exact in [
+            ("bessel_y0", lambda v: mp.bessely(0, v)),
+            ("modified_bessel_k0", lambda v: mp.besselk(0, v)),
+        ]:
+            want = [float(exact(mp.mpf(v))) for v in x.tolist()]
+            np.testing.assert_allclose(getattr(fb.special, name)(x).numpy(), want, rtol=1e-15)
+    assert fb.special.bessel_y1(x).tolist()[:2] == [-inf, -inf]
+    assert fb.special.modified_bessel_k1(x).tolist()[:2] == [inf, inf]
+    assert fb.special.bessel_j1(x).tolist() == [0.0, 5e-311, 5e-301]
+
+
+@pytest.mark.parametrize("name", ["bessel_j0", "bessel_y1", "modified_bessel_k1", "airy_ai", "i1e"])
+def test_special_functions_of_strided_and_short_tensors(name):
+    function = getattr(fb.special, name)
+    for dtype in (fb.float32, fb.float64):
+        x = fb.from_numpy(np.random.default_rng(4).uniform(0.1, 20, (33, 18))).to(dtype)
+        whole = function(x)
+        np.testing.assert_allclose(function(x.t()).numpy(), whole.t().numpy(), rtol=1e-6)
+        np.testing.assert_allclose(function(x[::2, ::3]).numpy(), whole[::2, ::3].numpy(), rtol=1e-6)
+        for n in range(20):  # loops end with numbers, which the C library may round otherwise
+            short = function(x[0, : min(n, 18)]).numpy()
+            np.testing.assert_allclose(short, whole[0, : min(n, 18)].numpy(), rtol=1e-6)
+
+
 def test_trigamma_against_mpmath():
     rng = np.random.default_rng(2)
     wide = 10.0 ** rng.uniform(-100, 100, 100)

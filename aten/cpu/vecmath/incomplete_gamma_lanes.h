@@ -5,8 +5,8 @@
 // a step has no division; the series divides once for two terms.
 // NaN, infinities and zeros: as in gamma.h. Error bound (tested): 1e-13 relative for a up to 1e6.
 // Source: Numerical Recipes 6.2; DiDonato & Morris 1986.
-#include "aten/core/special/math.h"
 #include "aten/core/special_functions.h"
+#ifndef __CUDACC__  // device code calls the functions of numbers
 #include "aten/cpu/vecmath/exp_log.h"
 #include "aten/cpu/vecmath/gamma.h"
 
@@ -43,14 +43,14 @@ inline constexpr int kMostGammaSteps = 100000;
   const double far = lgamma(1.0 + a);
   return a > 0.2 ? far : near;
 }
-// log(1 + u) - u for u > -1. With s = u / (2 + u) it is -s u + 2 s^3 / 3 + 2 s^5 / 5 + ...
-[[gnu::always_inline]] inline double log1p_less(double u) {
+// log(ratio) - u for u = ratio - 1. With s = u / (2 + u) it is -s u + 2 s^3 / 3 + 2 s^5 / 5 + ...
+[[gnu::always_inline]] inline double log_less(double ratio, double u) {
   const double s = u / (2.0 + u), z = s * s;
   double sum = 1.0 / 25;
 #pragma GCC unroll 12
   for (int k = 23; k >= 3; k -= 2) sum = madd(sum, z, 1.0 / k);
   const double near = madd(2.0 * s * z, sum, -s * u);
-  const double far = log1p(u) - u;
+  const double far = log(ratio) - u;
   return abs(u) > 0.3 ? far : near;
 }
 // x^a e^-x / Gamma(a + 1): from a = 10 on by Stirling's series.
@@ -60,7 +60,8 @@ inline constexpr int kMostGammaSteps = 100000;
   series = madd(-z, series, 1.0 / 1260);
   series = madd(-z, series, 1.0 / 360);
   series = madd(-z, series, 1.0 / 12);
-  const double far = madd(bounded, log1p_less((x - bounded) * inverse), -series * inverse);
+  const double exponent = bounded * log_less(x * inverse, (x - bounded) * inverse);
+  const double far = madd(-series, inverse, exponent);
   const double near = a * log(x) - x - log_gamma_of_next(a < 10.0 ? a : 1.0);
   const double scale = sqrt(0.15915494309189533577 * inverse);  // 1 / sqrt(2 pi a)
   const double power = exp(a < 10.0 ? near : far);
@@ -139,7 +140,8 @@ template <bool kUpper>
                                                           double tolerance) {
   const DoubleLaneBits far = (x > a + 1.0) & (x > 1.0);
   const DoubleLaneBits tiny = kUpper ? (x <= 1.1) & (a < 1.5) & ~far : DoubleLaneBits{};
-  const DoubleLanes factor = of_each(a, x, [](double p, double q) { return gamma_factor(p, q); });
+  const DoubleLanes factor = of_each(
+      a, x, [](double p, double q) __attribute__((always_inline)) { return gamma_factor(p, q); });
   DoubleLanes lower = DoubleLanes{}, upper = DoubleLanes{};
   if (any_lane(~far & ~tiny)) lower = factor * power_series(~far & ~tiny, a, x, tolerance);
   // Where the factor vanishes the fraction may be out of range.
@@ -152,7 +154,8 @@ template <bool kUpper>
     DoubleLanes near = DoubleLanes{};
     if (any_lane(tiny)) {
       near = of_each(tiny ? a : spread(1.0), tiny ? x : spread(1.0),
-                     [](double p, double q) { return igammac_near_zero(p, q); });
+                     [](double p, double q)
+                         __attribute__((always_inline)) { return igammac_near_zero(p, q); });
     }
     return far ? upper : tiny ? near : 1.0 - lower;
   } else {
@@ -181,7 +184,7 @@ template <bool kUpper>
   return any_igamma<true>(a, x, 1e-17);
 }
 template <bool kUpper>
-[[gnu::noinline]] inline Lanes igamma_of_floats(Lanes a, Lanes x) {
+[[gnu::always_inline]] inline Lanes igamma_of_floats(Lanes a, Lanes x) {
   const DoubleHalves as = as_doubles(a), xs = as_doubles(x);
   constexpr double kTolerance = 0x1p-36;
   return as_floats(any_igamma<kUpper>(as.low, xs.low, kTolerance),
@@ -198,3 +201,4 @@ template <bool kUpper>
 
 }  // namespace FLAMBEAU_VEC_TARGET
 }  // namespace flambeau::vec
+#endif

@@ -108,7 +108,7 @@ template <typename T>
   const double near = madd(kTwoOverPi * log(x), bessel_j0_near<T>(x), series);
   const FarParts f = far_parts_0<T>(x);
   const double far = madd(f.p, f.waves.difference, f.q * f.waves.sum);
-  return static_cast<T>(choose_bessel(abs(x), near, far));
+  return static_cast<T>(choose_bessel(x, near, far));
 }
 template <typename T>
 [[gnu::always_inline]] inline T bessel_y1_as(double x) {
@@ -117,7 +117,7 @@ template <typename T>
   const FarParts f = far_parts_1<T>(x);
   const double far = madd(f.q, f.waves.difference, -f.p * f.waves.sum);
   const double near = madd(series, x, kTwoOverPi * (x == 0.0 ? -__builtin_inf() : pole));
-  return static_cast<T>(choose_bessel(abs(x), near, far));
+  return static_cast<T>(choose_bessel(x, near, far));
 }
 
 // I0(x) and I1(x) / x for |x| <= 2: sum over k of q^k / (k! (k + order)!), q = x^2 / 4.

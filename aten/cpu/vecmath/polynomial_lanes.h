@@ -72,26 +72,29 @@ template <typename Next>
 [[gnu::always_inline]] inline DoubleLanes chebyshev_by_recurrence(DoubleLanes x, DoubleLanes n,
                                                                   DoubleLanes first) {
   const DoubleLanes twice = x + x;
-  return by_recurrence(x, n, first, [&](double, DoubleLanes here, DoubleLanes before) {
-    return madd(twice, here, -before);
-  });
+  return by_recurrence(x, n, first,
+                       [&](double, DoubleLanes here, DoubleLanes before)
+                           __attribute__((always_inline)) { return madd(twice, here, -before); });
 }
 
 [[gnu::always_inline]] inline DoubleLanes hermite_polynomial_h(DoubleLanes x, DoubleLanes n) {
   const DoubleLanes twice = x + x;
-  return by_recurrence(x, n, twice, [&](double k, DoubleLanes here, DoubleLanes before) {
-    return twice * here - 2.0 * k * before;
-  });
+  return by_recurrence(
+      x, n, twice,
+      [&](double k, DoubleLanes here, DoubleLanes before)
+          __attribute__((always_inline)) { return twice * here - 2.0 * k * before; });
 }
 [[gnu::always_inline]] inline DoubleLanes hermite_polynomial_he(DoubleLanes x, DoubleLanes n) {
-  return by_recurrence(x, n, x, [&](double k, DoubleLanes here, DoubleLanes before) {
-    return x * here - k * before;
-  });
+  return by_recurrence(x, n, x,
+                       [&](double k, DoubleLanes here, DoubleLanes before)
+                           __attribute__((always_inline)) { return x * here - k * before; });
 }
 [[gnu::always_inline]] inline DoubleLanes laguerre_polynomial_l(DoubleLanes x, DoubleLanes n) {
-  return by_recurrence(x, n, 1.0 - x, [&](double k, DoubleLanes here, DoubleLanes before) {
-    return ((2.0 * k + 1.0 - x) * here - k * before) / (k + 1.0);
-  });
+  return by_recurrence(x, n, 1.0 - x,
+                       [&](double k, DoubleLanes here, DoubleLanes before)
+                           __attribute__((always_inline)) {
+                             return ((2.0 * k + 1.0 - x) * here - k * before) / (k + 1.0);
+                           });
 }
 // 1 or -1 at the ends of [-1, 1], as its number of factors is even or odd.
 [[gnu::always_inline]] inline DoubleLanes sign_of_power(DoubleLanes x, DoubleLanes n) {
@@ -102,7 +105,8 @@ template <typename Next>
 [[gnu::always_inline]] inline DoubleLanes legendre_polynomial_p(DoubleLanes x, DoubleLanes n) {
   const DoubleLaneBits end = (abs(x) == 1.0) & (n > -1.0);
   const DoubleLanes value = by_recurrence(
-      x, end ? DoubleLanes{} : n, x, [&](double k, DoubleLanes here, DoubleLanes before) {
+      x, end ? DoubleLanes{} : n, x,
+      [&](double k, DoubleLanes here, DoubleLanes before) __attribute__((always_inline)) {
         return ((2.0 * k + 1.0) * x * here - k * before) / (k + 1.0);
       });
   return end ? sign_of_power(x, n) : value;
@@ -135,18 +139,21 @@ template <typename Waves, typename AtEnds>
 }
 [[gnu::always_inline]] inline DoubleLanes chebyshev_polynomial_t(DoubleLanes x, DoubleLanes n) {
   return chebyshev_polynomial(
-      x, n, x, [](double k, double angle) { return cos(k * angle); },
+      x, n, x, [](double k, double angle) __attribute__((always_inline)) { return cos(k * angle); },
       [&](DoubleLanes) { return sign_of_power(x, n); });
 }
 [[gnu::always_inline]] inline DoubleLanes chebyshev_polynomial_u(DoubleLanes x, DoubleLanes n) {
   return chebyshev_polynomial(
-      x, n, x + x, [](double k, double angle) { return sin((k + 1.0) * angle) / sin(angle); },
+      x, n, x + x,
+      [](double k, double angle)
+          __attribute__((always_inline)) { return sin((k + 1.0) * angle) / sin(angle); },
       [&](DoubleLanes degree) { return sign_of_power(x, n) * (degree + 1.0); });
 }
 [[gnu::always_inline]] inline DoubleLanes chebyshev_polynomial_v(DoubleLanes x, DoubleLanes n) {
   return chebyshev_polynomial(
       x, n, x + x - 1.0,
-      [](double k, double angle) { return cos((k + 0.5) * angle) / cos(0.5 * angle); },
+      [](double k, double angle)
+          __attribute__((always_inline)) { return cos((k + 0.5) * angle) / cos(0.5 * angle); },
       [&](DoubleLanes degree) {
         return x > 0.0 ? spread(1.0) : sign_of_power(x, n) * (2.0 * degree + 1.0);
       });
@@ -154,7 +161,8 @@ template <typename Waves, typename AtEnds>
 [[gnu::always_inline]] inline DoubleLanes chebyshev_polynomial_w(DoubleLanes x, DoubleLanes n) {
   return chebyshev_polynomial(
       x, n, x + x + 1.0,
-      [](double k, double angle) { return sin((k + 0.5) * angle) / sin(0.5 * angle); },
+      [](double k, double angle)
+          __attribute__((always_inline)) { return sin((k + 0.5) * angle) / sin(0.5 * angle); },
       [&](DoubleLanes degree) { return x > 0.0 ? 2.0 * degree + 1.0 : sign_of_power(x, n); });
 }
 
