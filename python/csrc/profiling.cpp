@@ -202,9 +202,12 @@ class Conversion {
   // are recorded (results, schema) behind them.
   Ref event(int32_t index) {
     const recording::Event& e = log_.events[index];
-    const auto [name, overload] = e.op                       ? names_of(*e.op)
-                                  : e.kind == Kind::Operator ? split(log_.names[e.name])
-                                                             : std::pair(names_[e.name], Ref());
+    // A name without a namespace is that of a range with inputs.
+    const bool is_operator =
+        !e.op && e.kind == Kind::Operator && log_.names[e.name].find("::") != std::string::npos;
+    const auto [name, overload] = e.op          ? names_of(*e.op)
+                                  : is_operator ? split(log_.names[e.name])
+                                                : std::pair(names_[e.name], Ref());
     const auto found = log_.results.find(index);
     const Ref arguments = arguments_at(e.arguments);
     const Ref results = arguments_at(found == log_.results.end() ? -1 : found->second);

@@ -47,8 +47,8 @@ def _described(name: str) -> _Description:
     found = _C._custom_class(name)
     if found is None:
         raise RuntimeError(
-            f"classes: expected a registered class, got '{name.removeprefix(_PREFIX)}', which does not exist; "
-            "register it by torch::class_ and load its library"
+            f"classes: expected a registered class, got '{name.removeprefix(_PREFIX)}', which does not "
+            "exist; register it by torch::class_ and load its library"
         )
     return _Description(name, *found)
 
@@ -106,8 +106,8 @@ class ScriptObject(_C._CustomObject):
         if not setter:
             kind = "a read-only property" if name in described.properties else "no attribute"
             raise RuntimeError(
-                f"'{described.name}' object: can't set attribute: expected a property that can be written, got "
-                f"{kind} '{name}'"
+                f"'{described.name}' object: can't set attribute: expected a property that can be "
+                f"written, got {kind} '{name}'"
             )
         described.methods[setter].call((self, value), {})
 

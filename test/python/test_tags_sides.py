@@ -124,8 +124,7 @@ def test_sizes_that_depend_on_data():
         assert fb.library.opcheck(operator, (x,))["test_faketensor"] == "SUCCESS"
     with pytest.raises(RuntimeError, match="meta Tensors"):
         operator(fb.ones(3, device="meta"))
-    with pytest.raises(RuntimeError, match="get_ctx"):
-        fb.library.get_ctx()
+    assert fb.library.get_ctx() is None
 
 
 def test_bounds_of_sizes_are_checked():
@@ -165,8 +164,7 @@ def test_a_failed_check_leaves_no_context():
     with pytest.raises(RuntimeError, match="test_faketensor failed") as raised:
         fb.library.opcheck(positions("failing", fake), (fb.ones(3),), test_utils="test_faketensor")
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
-    with pytest.raises(RuntimeError, match="get_ctx"):
-        fb.library.get_ctx()
+    assert fb.library.get_ctx() is None
 
 
 def test_py_impl():

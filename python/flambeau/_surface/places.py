@@ -96,6 +96,7 @@ _utils _rebuild_parameter=serialization._allowed:parameter
 _utils _rebuild_parameter_with_state=serialization._allowed:parameter_with_state
 _utils_internal _surface.utils
 _C _functorch=_surface.functorch
+_C _profiler=_surface.native_profiler
 _C _top.script
 _C _set_math_sdp_allow_fp16_bf16_reduction=_surface.written
 _C _get_math_sdp_allow_fp16_bf16_reduction=_surface.written

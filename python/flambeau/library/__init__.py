@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from flambeau.library._check import opcheck
-from flambeau.library._context import current
+from flambeau.library._context import current, runs_on_meta
 from flambeau.library._custom import CustomOpDef, custom_op
 from flambeau.library._kernels import (
     get_kernel,
@@ -351,8 +351,8 @@ def get_ctx() -> Any:
 
     `opcheck` runs fake kernels in such a context. On meta tensors there is none, because they have no data.
 
-    Returns: the context.
-    Raises: RuntimeError outside of one.
+    Returns: the context; None outside of fake kernels.
+    Raises: RuntimeError in a fake kernel that runs on meta tensors.
 
     Example:
         >>> @flambeau.library.custom_op("docs_library::positions", mutates_args=())
@@ -366,9 +366,9 @@ def get_ctx() -> Any:
         {'test_faketensor': 'SUCCESS'}
     """
     found = current()
-    if found is None:
+    if found is None and runs_on_meta():
         raise RuntimeError(
-            "get_ctx: expected a call from a fake kernel that opcheck runs, got one on meta Tensors "
-            "or outside: results of data-dependent shape do not exist there"
+            "get_ctx: expected a call from a fake kernel that runs on fake tensors, got one on meta Tensors: "
+            "results of data-dependent shape do not exist there"
         )
     return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 _thread = threading.local()
 _FIRST = 1009  # a size that samples hardly have
@@ -102,3 +104,26 @@ def without_sizes(error: Callable[[], Exception]) -> Iterator[None]:
 def current() -> FakeContext | None:
     """The context of the thread."""
     return getattr(_thread, "context", None)
+
+
+def runs_on_meta() -> bool:
+    """Whether the thread runs a fake kernel on meta tensors."""
+    return getattr(_thread, "on_meta", 0) > 0
+
+
+def fake_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a fake kernel that is noted while it runs; see `runs_on_meta`.
+
+    Args:
+        function: the kernel.
+    """
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        _thread.on_meta = getattr(_thread, "on_meta", 0) + 1
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _thread.on_meta -= 1
+
+    return noted

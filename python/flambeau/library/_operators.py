@@ -12,6 +12,7 @@ from flambeau import _C
 from flambeau._arguments.schemas import bind, classes_of
 from flambeau._C import Tensor
 from flambeau._operators.casts import is_eligible
+from flambeau.library._context import fake_kernel
 from flambeau.library._schemas import FunctionSchema
 from flambeau.ops import CUSTOM, Overload, OverloadPacket, entry_name
 
@@ -236,7 +237,7 @@ class CustomOperator(_C._DefinedOperator):
 
     def _kernel(self, device: str) -> Function:
         if device == "meta":
-            named = self.fake or self.kernels.get("Meta")
+            named = fake_kernel(self.fake) if self.fake else self.kernels.get("Meta")
         else:
             key = next((k for k in KEYS if device_of_key(k) == device and not k.startswith("Auto")), "")
             own = None if device in self.disabled else self.by_device.get(device)

@@ -69,9 +69,16 @@ class TorchDispatchMode:
 
     def __enter__(self) -> Any:
         _push_mode(self)
+        self.__dict__["_entered"] = self.__dict__.get("_entered", 0) + 1  # subclasses may lack our __init__
         return self
 
     def __exit__(self, *exception: object) -> None:
+        entered = self.__dict__.get("_entered", 0)
+        if not entered:
+            raise IndexError(
+                f"{type(self).__name__}.__exit__: expected a mode that was entered, got one that was not"
+            )
+        self.__dict__["_entered"] = entered - 1
         _pop_mode(self._mode_key)
 
     @classmethod
