@@ -7,6 +7,7 @@ namespace {
 
 std::span<const LoopCell> registered_cells;
 std::span<const FoldCell> registered_folds;
+std::span<const IndexedCell> registered_indexed;
 
 using Cells = std::unordered_map<std::string_view, const LoopCell*>;
 
@@ -31,6 +32,15 @@ void register_fold_cells(std::span<const FoldCell> cells) { registered_folds = c
 
 const FoldCell* fold_cell_of(std::string_view entry) {
   for (const FoldCell& cell : registered_folds) {
+    if (entry == cell.entry) return &cell;
+  }
+  return nullptr;
+}
+
+void register_indexed_cells(std::span<const IndexedCell> cells) { registered_indexed = cells; }
+
+const IndexedCell* indexed_cell_of(std::string_view entry) {
+  for (const IndexedCell& cell : registered_indexed) {
     if (entry == cell.entry) return &cell;
   }
   return nullptr;

@@ -25,12 +25,25 @@ struct FoldCell {
   const char* keepdim;  // the argument that keeps them; may be empty
 };
 
+// An operator that reads one element along a dimension, result = tensor[index along dim], or writes
+// one, result[index along dim] += tensor. The names are those of its arguments.
+struct IndexedCell {
+  const char* entry;
+  bool adds;
+  const char* tensor;
+  const char* index;
+  const char* dim;
+};
+
 // `cells` must live as long as the process; called once, while the library is loaded.
 void register_loop_cells(std::span<const LoopCell> cells);
 bool is_heavy_cell(std::string_view name);
 void register_fold_cells(std::span<const FoldCell> cells);
 // The reduction of an operator "sum.dim_IntList"; nullptr if there is none.
 const FoldCell* fold_cell_of(std::string_view entry);
+void register_indexed_cells(std::span<const IndexedCell> cells);
+// nullptr for operators of which the specification does not say such a formula.
+const IndexedCell* indexed_cell_of(std::string_view entry);
 // The name of the formula of an operator's loops; nullptr if there is none.
 const char* cell_of(const PointwiseOp& op);
 

@@ -29,7 +29,7 @@ _ASPECTS: dict[str, Callable[[Operator], object]] = {
     "infix": lambda op: op.infix,
     "doc": lambda op: op.doc,
     "test": lambda op: op.test,
-    "rules": lambda op: (op.extra, op.batching, op.flops),
+    "rules": lambda op: (op.extra, op.batching, op.flops, op.element),
 }
 
 

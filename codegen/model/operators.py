@@ -159,6 +159,19 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """Which one element along a dimension a result takes from an argument, or adds an argument to.
+
+    The names are those of arguments. `adds`: the result is 0 elsewhere.
+    """
+
+    tensor: str
+    index: str
+    dim: str
+    adds: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Flops:
     """How many floating-point operations one call has, over the sizes of its arguments."""
 
@@ -235,6 +248,7 @@ class Operator:
         ""  # the name of the functional form, without the overload, where it is another operator
     )
     flops: Flops | None = None
+    element: Element | None = None
     read_back: str = ""  # of a view that reads memory as other numbers: the view that reads it back
 
     @property

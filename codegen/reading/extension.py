@@ -118,6 +118,7 @@ _ABSENT = {
     "infix": "Python's operators belong to flambeau: remove it",
     "aliases": "declare a composite of that name",
     "orders": "declare an overload with that order of arguments",
+    "element": "remove it: compilers read the operators of flambeau",
     "flops": "register a formula in Python: utils.flop_counter.register_flop_formula",
     "foreach": "declare an operator over Tensor[]",
     "functional": "declare the functional operator and put inplace into its variants",

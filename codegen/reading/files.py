@@ -329,6 +329,7 @@ def _operator(draft: Draft, body: Body, reading: Reading) -> Operator:
         autocast=reading.autocast,
         sparse=reading.sparse,
         flops=reading.flops,
+        element=reading.element,
         functional=_text(draft, "functional"),
         read_back=_text(draft, "read_back"),
     )

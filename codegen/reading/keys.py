@@ -96,6 +96,9 @@ ENTRY: dict[str, Key] = {
         "What a kernel computes, for compilers: a tensor expression of reductions and pointwise operators.",
         kinds=("kernels", "reduce"),
     ),
+    "element": Key(
+        "Which one element the result takes or adds to, for compilers; see codegen/reading/element.py."
+    ),
     "shape": Key("The shape rule, rule(args); or dynamic.", kinds=("kernels",)),
     "reason": Key("Why the shape is dynamic.", kinds=("kernels",)),
     "sparse": Key(

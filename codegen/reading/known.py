@@ -20,7 +20,7 @@ from codegen.source.memory import Memory, digest
 from codegen.source.nodes import Node, plain
 
 # What no caller of an operator reads; the calls of a composite are known as `Facts.calls`.
-PRIVATE = "check composite decomposition doc flops kernels let reason shape test view vmap".split()
+PRIVATE = "check composite decomposition doc element flops kernels let reason shape test view vmap".split()
 _GENERATOR = Path(__file__).parents[1]
 _TABLES = (primitives.TABLE, host_functions.TABLE)
 _ROOMS = ("model", "source", "language", "reading")  # all that reading an entry runs

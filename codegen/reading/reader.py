@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codegen.model import BatchRule, Body, Check, Derivative, DTypeRule, Flops, Kernels, Kind, TestSpec
+from codegen.model import (
+    BatchRule,
+    Body,
+    Check,
+    Derivative,
+    DTypeRule,
+    Element,
+    Flops,
+    Kernels,
+    Kind,
+    TestSpec,
+)
 from codegen.reading.autocast import read_autocast
 from codegen.reading.batch_rules import read_batching
 from codegen.reading.bodies import build_body, read_dtype
 from codegen.reading.checks import read_checks
 from codegen.reading.context import Context
 from codegen.reading.derivative_entries import Entry, read_derivative
+from codegen.reading.element import read_element
 from codegen.reading.entries import Draft
 from codegen.reading.flops import read_flops
 from codegen.reading.inplace_views import check_inplace_view
@@ -40,6 +52,7 @@ class Reading:
     autocast: tuple[tuple[str, str], ...] = ()
     sparse: tuple[tuple[str, str], ...] = ()
     flops: Flops | None = None
+    element: Element | None = None
 
 
 class Reader:
@@ -102,10 +115,11 @@ class Reader:
         calls, has_body = called_in_any_case(body), body is not None
         autocast = read_autocast(draft.fields)
         flops = None if odd else read_flops(draft, context)
+        element = None if odd else read_element(draft, context)
         if not odd:
             check_shard(draft, context)
         return Reading(
-            dtype, calls, has_body, body, derivative, test, batching, checks, autocast, sparse, flops
+            dtype, calls, has_body, body, derivative, test, batching, checks, autocast, sparse, flops, element
         )
 
     def check_strays(self) -> None:

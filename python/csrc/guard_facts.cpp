@@ -2,6 +2,7 @@
 // classes.
 #include <structmember.h>
 
+#include "aten/autograd/anomaly.h"
 #include "aten/autograd/variable.h"
 #include "aten/transforms/autocast.h"
 #include "python/csrc/arg_parser.h"
@@ -55,8 +56,12 @@ ThreadFacts ThreadFacts::now(PyObject* determinism) {
   return {thread_state.grad_enabled,
           thread_state.inference_mode,
           autocast::is_enabled(DeviceType::CPU),
-          mode && checked(PyObject_IsTrue(mode)) == 1,
+          autocast::is_enabled(DeviceType::CUDA),
+          autocast::is_cache_enabled(),
+          autograd::anomaly_mode(),
+          mode && PyLong_Check(mode) ? PyLong_AsLong(mode) : 0,
           autocast::dtype_of(DeviceType::CPU),
+          autocast::dtype_of(DeviceType::CUDA),
           flambeau::default_dtype(),
           default_device()};
 }

@@ -35,12 +35,13 @@ class TensorFacts {
 
 // The state of a thread that operators read.
 struct ThreadFacts {
-  bool grad_enabled, inference_mode, autocasts, is_deterministic;
-  ScalarType autocast_dtype, default_dtype;
+  bool grad_enabled, inference_mode, autocasts, autocasts_cuda, keeps_casts, is_anomalous;
+  long determinism;  // 0: not needed, 1: warns, 2: raises
+  ScalarType autocast_dtype, autocast_dtype_cuda, default_dtype;
   std::optional<Device> device;
   bool operator==(const ThreadFacts&) const = default;
 
-  // `determinism`: a dict whose "mode" is 0 where algorithms need not be deterministic.
+  // `determinism`: a dict with the "mode" above.
   static ThreadFacts now(PyObject* determinism);
 };
 

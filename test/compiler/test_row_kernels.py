@@ -372,3 +372,32 @@ def test_no_kernels_at_tier_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLAMBEAU_TIER", "0")
     compiled(PROGRAMS["layer_norm"], [fb.randn(ROWS, COLUMNS), fb.randn(COLUMNS)])
     assert not made and "groups of row kernels" not in counters["fusion"]
+
+
+LARGE = 1 << 62
+OUTSIDE = {
+    "columns": (17, (8,), (4, 64)),
+    "rows": (16, (9,), (4, 64)),
+    "before": (16, (8,), (-4, 64)),
+    "step": (16, (8,), (8, 64)),
+    "huge": (LARGE, (8,), (4, 64)),
+    "product": (16, (LARGE,), (4, LARGE)),
+    "negative": (16, (-8,), (4, 64)),
+    "few strides": (16, (8,), (4,)),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_arrays_outside_of_their_memory_are_refused(name: str) -> None:
+    columns, rows, strides = OUTSIDE[name]
+    with pytest.raises(RuntimeError, match="_run_row_kernel: expected"):
+        fb._C._run_row_kernel(0, columns, rows, strides, 0, 1, b"", (fb.zeros(8, 16),), None)
+
+
+def test_offsets_count_when_memory_is_checked() -> None:
+    whole, empty = fb.zeros(9, 16), fb.zeros(0, 16)
+    with pytest.raises(RuntimeError, match="within the memory"):
+        fb._C._run_row_kernel(0, 16, (9,), (4, 64), 0, 1, b"", (whole[1:],), None)
+    with pytest.raises(RuntimeError, match="expected sums"):
+        fb._C._run_row_kernel(0, 16, (0,), (4, 64), 0, 1, b"", (empty,), fb.zeros(17, dtype=fb.float64))
+    assert fb._C._run_row_kernel(0, 16, (0,), (4, 64), 0, 1, b"", (empty,), None) == 0

@@ -55,7 +55,7 @@ CONSTANT = frozenset(
     "is_grad_enabled is_inference_mode_enabled get_default_dtype get_default_device "
     "is_autocast_enabled get_autocast_dtype is_autocast_cpu_enabled get_autocast_cpu_dtype "
     "get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_available promote_types result_type "
-    "can_cast broadcast_shapes finfo iinfo numel is_same_size get_num_threads "
+    "can_cast broadcast_shapes finfo iinfo numel is_same_size "
     "are_deterministic_algorithms_enabled is_available is_deterministic_algorithms_warn_only_enabled "
     "typename has_torch_function has_torch_function_unary has_torch_function_variadic calculate_gain "
     "_is_functional_tensor _get_grad_modes _transform_depth _is_autocast_available is_anomaly_enabled "

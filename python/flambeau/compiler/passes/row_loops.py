@@ -68,21 +68,20 @@ def is_sum_over_rows(node: Node) -> bool:
 
 
 def indexing_of(node: Node) -> tuple[str, Node, Node] | None:
-    """Return how a node takes or places one element of each row: "pick" or "place", the tensor, the index.
+    """Return how a node takes or places one element of each row, as the specification says.
 
-    Indexing has no formula in the specification, so these two operators are named here.
+    Returns: "pick" or "place", the tensor, and the index; None for other nodes.
     """
-    aten = flambeau.ops.aten
-    kinds = {aten.gather.default: ("pick", "self"), aten._gather_backward.default: ("place", "grad_output")}
-    if node.op != "call_function" or node.target not in kinds or argument(node, "sparse_grad"):
+    overload, value = overload_of(node), node.meta.get("val")
+    found = flambeau._C._indexing_of(overload._entry) if overload is not None and overload._entry else None
+    if found is None or value is None:
         return None
-    kind, name = kinds[node.target]
-    given, index, dim = argument(node, name), argument(node, "index"), argument(node, "dim")
-    value = node.meta.get("val")
-    if value is None or type(dim) is not int or dim % max(value.dim(), 1) != value.dim() - 1:
+    adds, tensor, index_name, dim_name = found
+    given, index, dim = argument(node, tensor), argument(node, index_name), argument(node, dim_name)
+    if type(dim) is not int or dim % max(value.dim(), 1) != value.dim() - 1:
         return None
     is_known = all(isinstance(n, Node) and n.meta.get("val") is not None for n in (given, index))
-    return (kind, given, index) if is_known else None
+    return ("place" if adds else "pick", given, index) if is_known else None
 
 
 def is_cast(node: Node) -> bool:
