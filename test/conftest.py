@@ -17,17 +17,29 @@ os.environ.setdefault("FLAMBEAU_TIER", "0")
 os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection():
-    """Collect tests without the garbage collector, and keep them out of its later passes.
+def keep() -> None:
+    """Keep the objects that live now out of later passes of the garbage collector.
 
     A million objects of pytest and of imported modules live as long as the run. Each pass over them takes
     more than half a second, and tests of cycles, hooks and counts of references make many.
     """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests without the garbage collector."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
-        gc.freeze()
+        keep()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """After the last test of a file, keep what it has imported."""
+    if nextitem is None or nextitem.path != item.path:
+        keep()

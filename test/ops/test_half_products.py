@@ -1,19 +1,14 @@
 """Products and convolutions of half types: one rounding of an exact sum, whatever the processor has.
 
-Where oneDNN has no primitive for float16 or bfloat16 they are computed in float32 blocks. The last test runs
-all others again with our loops and oneDNN's capped at AVX2; `make test-isa` does so for each set.
+Where oneDNN has no primitive for float16 or bfloat16 they are computed in float32 blocks. The command
+`make test-isa` runs all of these tests with our loops and oneDNN's capped at each instruction set.
 """
 
-import os
-import subprocess
-import sys
 from itertools import product
-from pathlib import Path
 
 import flambeau as fb
 import numpy as np
 import pytest
-from instruction_sets import environment_of, runnable_levels
 
 F = fb.nn.functional
 DTYPES = {"float16": fb.float16, "bfloat16": fb.bfloat16}
@@ -228,18 +223,3 @@ def test_recurrent_networks_run_and_train(kind, dtype):
     got.float().sum().backward(), want.sum().backward()
     for p, q in zip(layer.parameters(), wide.parameters(), strict=True):
         np.testing.assert_allclose(p.grad.float().numpy(), q.grad.numpy(), rtol=0.05, atol=0.05)
-
-
-if "FLAMBEAU_CPU_ISA" not in os.environ and "v3" in runnable_levels():
-
-    def test_all_of_this_with_avx2():
-        command = [sys.executable, "-m", "pytest", "-p", "no:xdist", __file__]
-        run = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            env=os.environ | environment_of("v3"),
-            cwd=Path(__file__).parents[2],
-            check=False,
-        )
-        assert run.returncode == 0, run.stdout[-3000:]
