@@ -24,6 +24,15 @@ def same(*x): return x
 def total(x):
     time.sleep(0.05)
     return x.sum().item()
+@rpc.functions.async_execution
+def changed_afterwards(n):
+    x, future = fw.full((1 << 16,), float(n)), fw.futures.Future()
+    def end():
+        time.sleep(0.01)
+        future.set_result(x)
+        x.fill_(-1)
+    threading.Thread(target=end).start()
+    return future
 def connections():
     agent = _current.get("test")
     made = [p.connection for p in agent._peers.values() if p.connection is not None]
@@ -51,6 +60,8 @@ if rank == 0:
         futures.append(rpc.rpc_async("w1", total, args=(x,)))
     x.fill_(-1)
     found.append([f.wait() / x.numel() for f in futures] == list(range(20)))
+    futures = [rpc.rpc_async("w1", changed_afterwards, args=(n,)) for n in range(20)]
+    found.append(all(f.wait().eq(n).all() for n, f in enumerate(futures)))
     held = rpc.remote("w1", same, args=(x,))
     x.zero_()
     found.append(held.to_here()[0].max().item())
@@ -71,8 +82,8 @@ rpc.shutdown()
 
 @pytest.mark.parametrize("stream", ["", "1"])
 def test_large_tensors_arrive_and_are_copies(stream):
-    facts, kind, many, unchanged, held, threads, *states = run(2, LARGE, STREAM=stream)[0]
-    assert facts == [True] * 6 and kind == "Parameter" and many and unchanged and held == -1
+    facts, kind, many, unchanged, answers, held, threads, *states = run(2, LARGE, STREAM=stream)[0]
+    assert facts == [True] * 6 and kind == "Parameter" and many and unchanged and answers and held == -1
     assert threads == [True] * 8
     assert states == [[[not stream, []]] * 2] * 2  # both connections of both sides, and nothing is kept
 

@@ -38,6 +38,8 @@ Edge = tuple[Any, int]  # a node and the number of its input
 
 def joined(futures: Sequence[Future[Any]]) -> Future[Any]:
     """Return a future that is done when all are, or as soon as one has failed."""
+    if len(futures) == 1:
+        return futures[0]  # callbacks would need another thread
     result: Future[Any] = Future()
     left, lock = len(futures), threading.Lock()
 

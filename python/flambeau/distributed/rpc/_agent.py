@@ -407,7 +407,7 @@ class Agent:
                 error = failure
         if error is not None:
             answer = Message(Kind.ERROR, body=_remote_errors.pack(self.info, error))
-        answer.call = message.call
+        answer.call, answer.is_copied = message.call, True
         self._answer(connection, answer)
         self._count_handled(message)
 

@@ -96,8 +96,10 @@ class Connection:
         except BaseException:
             self._memory.release(ticket)
             raise
-        if ticket and message.is_copied and not self._memory.wait(ticket, deadline - time.monotonic()):
-            raise TimeoutError("it reads no tensors")
+        if ticket and message.is_copied:
+            with self._pool.waiting():  # another thread reads on, also what is waited for
+                if not self._memory.wait(ticket, deadline - time.monotonic()):
+                    raise TimeoutError("it reads no tensors")
 
     def _send_parts(self, parts: list[memoryview], deadline: float) -> None:
         patience = min(max(deadline - time.monotonic(), 0), threading.TIMEOUT_MAX)

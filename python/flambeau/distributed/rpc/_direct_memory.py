@@ -53,7 +53,7 @@ def _read(process: int, own: list[int], theirs: list[int], sizes: list[int]) -> 
 
 
 def _read_all(process: int, own: int, theirs: int, size: int) -> None:
-    """Copy one block, of which the system may read a part per call."""
+    """Copy one block. The system may read only a part of it per call."""
     while size:
         count = _read(process, [own], [theirs], [size])
         if count == 0:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from flambeau import Tensor
-from flambeau.distributed.rpc._tensor_table import Malformed, allocate, memory, read_table
+from flambeau.distributed.rpc._tensor_table import Entry, Malformed, allocate, memory, read_table
 
 
 class Kind(enum.IntEnum):
@@ -112,6 +112,12 @@ def _no_memory(addresses: bytes | bytearray, dense: Sequence[Tensor]) -> int:
     raise Malformed("expected the bytes of tensors, got addresses")
 
 
+def _received(read: Callable[[memoryview], None], entry: Entry) -> Tensor:
+    tensor = allocate(entry)
+    read(memory(tensor))
+    return tensor
+
+
 def receive(
     read: Callable[[memoryview], None],
     fetch: Callable[[bytes | bytearray, Sequence[Tensor]], int] = _no_memory,
@@ -137,16 +143,14 @@ def receive(
     body = bytearray(body_size)
     if body_size:
         read(memoryview(body))
-    ticket, dense = 0, []
+    ticket = 0
     if flags & IN_MEMORY:
         addresses = bytearray(8 + 8 * len(entries))
         read(memoryview(addresses))
         dense = [allocate(entry) for entry in entries]
         ticket = fetch(addresses, dense)
     else:
-        for entry in entries:
-            dense.append(allocate(entry))
-            read(memory(dense[-1]))
+        dense = [_received(read, entry) for entry in entries]
     return Message(
         _KINDS[kind],
         call,
