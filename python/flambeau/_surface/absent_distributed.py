@@ -21,15 +21,10 @@ distributed.algorithms._checkpoint.checkpoint_wrapper
   def apply_activation_checkpointing checkpoint_wrapper offload_wrapper
 distributed.checkpoint._unbuilt
   class BlockingAsyncStager ChunkShardingSpec ExtensionRegistry FileSystem FileSystemBase
-      HuggingFaceStorageReader HuggingFaceStorageWriter QuantizedHuggingFaceStorageReader Shard
-      ShardTensorProperties ShardedTensor StreamTransformExtension
+      Shard ShardTensorProperties ShardedTensor StreamTransformExtension
   enum SerializationFormat TORCH_SAVE SAFETENSORS
   def create_read_items_for_chunk_list dedup_save_plans find_state_dict_object flatten_state_dict
       load_sharded_optimizer_state_dict narrow_tensor_by_index set_element unflatten_state_dict
-distributed.checkpoint.hf_storage
-  from HuggingFaceStorageReader=distributed.checkpoint HuggingFaceStorageWriter=distributed.checkpoint
-distributed.checkpoint._consolidate_hf_safetensors
-  def consolidate_safetensors_files consolidate_safetensors_files_on_every_rank
 distributed.checkpoint.optimizer
   from BytesStorageMetadata=distributed.checkpoint ChunkShardingSpec=distributed.checkpoint._unbuilt
       ChunkStorageMetadata=distributed.checkpoint DTensor=distributed.tensor

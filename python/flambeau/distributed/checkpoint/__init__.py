@@ -7,6 +7,11 @@ from flambeau._loading.lazy import attributes
 from .api import CheckpointException
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import FileSystemReader, FileSystemWriter
+from .hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+    QuantizedHuggingFaceStorageReader,
+)
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from .planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 from .state_dict_loader import load, load_state_dict
@@ -21,9 +26,12 @@ __all__ = [
     "DefaultSavePlanner",
     "FileSystemReader",
     "FileSystemWriter",
+    "HuggingFaceStorageReader",
+    "HuggingFaceStorageWriter",
     "LoadPlan",
     "LoadPlanner",
     "Metadata",
+    "QuantizedHuggingFaceStorageReader",
     "ReadItem",
     "SavePlan",
     "SavePlanner",
@@ -39,10 +47,7 @@ __all__ = [
 ]
 
 # Names of this module whose subsystems are not built are in a table.
-_UNBUILT = (
-    "HuggingFaceStorageReader HuggingFaceStorageWriter QuantizedHuggingFaceStorageReader "
-    "load_sharded_optimizer_state_dict"
-).split()
+_UNBUILT = ("load_sharded_optimizer_state_dict",)
 __getattr__, __dir__ = attributes(
     __name__, dict.fromkeys(_UNBUILT, "flambeau.distributed.checkpoint._unbuilt")
 )

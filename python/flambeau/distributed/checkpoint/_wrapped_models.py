@@ -1,4 +1,4 @@
-"""States of models inside of which `FullyShardedDataParallel` divides flat parameters."""
+"""States of models with modules that `FullyShardedDataParallel` wraps."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from flambeau.distributed._reductions import BroadcastOptions
 from flambeau.distributed.fsdp._flat import FlatParts, Original
 from flambeau.distributed.fsdp._layout import Layout
 from flambeau.distributed.fsdp._state import cast_to, state_of
+from flambeau.distributed.fsdp._wrapper_state import HYBRID, hybrid_mesh
 from flambeau.distributed.fsdp.api import BackwardPrefetch, MixedPrecision, ShardingStrategy
 from flambeau.distributed.fsdp.wrap import ModuleWrapPolicy, wrap_inside
 from flambeau.nn.modules.module import Module
@@ -155,8 +156,10 @@ def divide(
     return parts
 
 
-def check(module: Any, strategy: Any, precision: Any, prefetch: Any, device: Any) -> None:
-    """Raise for arguments that are none."""
+def check(module: Any, options: dict[str, Any]) -> None:
+    """Raise for wrong arguments."""
+    strategy, precision = options["sharding_strategy"], options["mixed_precision"]
+    prefetch, device = options["backward_prefetch"], options["device_id"]
     if not isinstance(module, Module):
         raise TypeError(f"{_NAME}: expected a Module, got {type(module).__name__}")
     if not isinstance(strategy, ShardingStrategy):
@@ -178,6 +181,9 @@ def wrap_by_policy(
     module: Any, policy: Any, wrapper: Any, options: dict[str, Any], ignored: set[Any]
 ) -> None:
     """Wrap modules inside `module`: those that compute in their own dtype, and those of the policy."""
+    has_processes = options["process_group"] is not None or options["device_mesh"] is not None
+    if options["sharding_strategy"] in HYBRID and not has_processes:
+        options["device_mesh"] = hybrid_mesh()
     precision: MixedPrecision = options["mixed_precision"]
     kept = tuple(precision._module_classes_to_ignore)
     is_mixed = any((precision.param_dtype, precision.reduce_dtype, precision.buffer_dtype))

@@ -16,7 +16,7 @@ from flambeau.distributed.fsdp._flat import FlatParts
 from flambeau.distributed.fsdp._flat_optimizer import OptimizerStates, OptimStateKeyType
 from flambeau.distributed.fsdp._settings import checked_settings, default_settings
 from flambeau.distributed.fsdp._wrapped_states import WRAPPED, StateHooks, clean
-from flambeau.distributed.fsdp._wrapper_state import HYBRID, FlatGroup, WrapperState, hybrid_mesh, layout_for
+from flambeau.distributed.fsdp._wrapper_state import HYBRID, FlatGroup, WrapperState, layout_for
 from flambeau.distributed.fsdp.api import (
     BackwardPrefetch,
     CPUOffload,
@@ -53,8 +53,8 @@ __getattr__, __dir__ = attributes(
 class FullyShardedDataParallel(OptimizerStates, Module):
     """A module whose parameters, gradients and optimizer states the processes divide.
 
-    The parameters that no wrapper inside the module has form one flat tensor, of which each process keeps an
-    equal part. Forward and backward gather it, and backward reduces the gradients to parts. An optimizer
+    The parameters that no wrapper inside the module has form one flat tensor. Each process keeps an equal
+    part of it. Forward and backward gather it, and backward reduces the gradients to parts. An optimizer
     made afterwards works on parts. `fully_shard` divides each parameter along a dimension instead, and
     leaves the class of the module.
 
@@ -119,48 +119,47 @@ class FullyShardedDataParallel(OptimizerStates, Module):
         device_mesh: Any = None,
     ) -> None:
         super().__init__()
-        strategy = ShardingStrategy.FULL_SHARD if sharding_strategy is None else sharding_strategy
-        precision = MixedPrecision() if mixed_precision is None else mixed_precision
-        _wrapping.check(module, strategy, precision, backward_prefetch, device_id)
         ignored = _wrapping.ignored_of(ignored_modules, ignored_states)
+        options: dict[str, Any] = {
+            "process_group": process_group,
+            "sharding_strategy": sharding_strategy or ShardingStrategy.FULL_SHARD,
+            "cpu_offload": cpu_offload,
+            "backward_prefetch": backward_prefetch,
+            "mixed_precision": MixedPrecision() if mixed_precision is None else mixed_precision,
+            "param_init_fn": param_init_fn,
+            "device_id": device_id,
+            "sync_module_states": sync_module_states,
+            "forward_prefetch": forward_prefetch,
+            "limit_all_gathers": limit_all_gathers,
+            "use_orig_params": use_orig_params,
+            "ignored_states": ignored,
+            "device_mesh": device_mesh,
+        }
+        _wrapping.check(module, options)
         if auto_wrap_policy is not None:
-            if strategy in HYBRID and process_group is None and device_mesh is None:
-                device_mesh = hybrid_mesh()
-            options: dict[str, Any] = {
-                "process_group": process_group,
-                "sharding_strategy": strategy,
-                "cpu_offload": cpu_offload,
-                "backward_prefetch": backward_prefetch,
-                "mixed_precision": precision,
-                "param_init_fn": param_init_fn,
-                "device_id": device_id,
-                "sync_module_states": sync_module_states,
-                "forward_prefetch": forward_prefetch,
-                "limit_all_gathers": limit_all_gathers,
-                "use_orig_params": use_orig_params,
-                "ignored_states": ignored,
-                "device_mesh": device_mesh,
-            }
             _wrapping.wrap_by_policy(module, auto_wrap_policy, type(self), options, ignored)
-        layout = layout_for(strategy, process_group, device_mesh)
-        _wrapping.initialize(module, param_init_fn, ignored)
-        if sync_module_states:
+        self._set_up(module, options)
+
+    def _set_up(self, module: Module, options: dict[str, Any]) -> None:
+        """Divide what no wrapper inside the module has."""
+        strategy, precision = options["sharding_strategy"], options["mixed_precision"]
+        ignored, keeps = options["ignored_states"], options["use_orig_params"]
+        layout = layout_for(strategy, options["process_group"], options["device_mesh"])
+        _wrapping.initialize(module, options["param_init_fn"], ignored)
+        if options["sync_module_states"]:
             _wrapping.synchronize(module, layout, ignored)
-        self._layout, self.sharding_strategy, self._use_orig_params = layout, strategy, use_orig_params
+        self._layout, self.sharding_strategy, self._use_orig_params = layout, strategy, keeps
         self.process_group, self.mixed_precision, self._ignored = layout.group, precision, ignored
-        self._parts: FlatParts | None = _wrapping.divide(
-            module, layout, ignored, use_orig_params, precision.param_dtype
-        )
+        whole_dtype = precision.param_dtype
+        self._parts: FlatParts | None = _wrapping.divide(module, layout, ignored, keeps, whole_dtype)
         self._modules[WRAPPED] = module
         self._is_summoned = False
         self._settings = default_settings()
-        self._state = WrapperState(self, precision, backward_prefetch, forward_prefetch)
+        self._state = WrapperState(self, precision, options["backward_prefetch"], options["forward_prefetch"])
         self._state.when_root = self._prepare_root
         if self._parts is not None:
-            reshards = (
-                None if strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD) else False
-            )
-            self._state.group = FlatGroup(self._parts, self._state.policy, reshards)
+            frees = strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD)
+            self._state.group = FlatGroup(self._parts, self._state.policy, None if frees else False)
         self._hooks = StateHooks(self)
 
     # --- the wrapped module ----------------------------------------------------------------------------
