@@ -192,7 +192,9 @@ class PipelineStage:
         Raises: RuntimeError, which names stage and micro-batch, if autograd raises.
         """
         outputs, given, inputs = self._state_of(bwd_chunk_id, loss, grads)
-        self.gradients.before_backward(last_backward)
+        is_whole = full_backward or not self.gradients.splits()
+        is_complete = is_whole and self.dw_builder is None and not self._later
+        self.gradients.before_backward(last_backward, is_complete)
         where = f"PipelineStage: stage {self.stage_index}, micro-batch {bwd_chunk_id}"
         try:
             if full_backward or self.dw_builder is not None or not self.gradients.splits():
