@@ -118,10 +118,11 @@ class Buckets:
             id(p): v for b in self.buckets for p, v in zip(b.parameters(), b.gradients(), strict=True)
         }
         self._parameters = list(parameters)
-        self._handles = [p.register_post_accumulate_grad_hook(self._ready) for p in parameters]
+        self._handles = [p.register_post_accumulate_grad_hook(self._accumulated) for p in parameters]
         self._hook: Hook | None = None
         self._state: Any = None
         self._armed, self._next = False, 0
+        self.watches_repeats = self.has_repeats = False
         self._seen: set[int] = set()
         self._used_anywhere: Tensor | None = None
         self._used_work: Any = None
@@ -179,6 +180,17 @@ class Buckets:
             bucket.buffer().zero_()
             self._start(bucket)
         self._finish()
+
+    def disarm(self) -> None:
+        """Forget a pass that failed."""
+        self._armed = self.watches_repeats = self.has_repeats = False
+        self._seen.clear()
+
+    def _accumulated(self, parameter: Tensor) -> None:
+        """Take the gradient of a parameter in backward; note if more is added to it afterwards."""
+        if self.watches_repeats and id(parameter) in self._seen:
+            self.has_repeats = True
+        self._ready(parameter)
 
     def _ready(self, parameter: Tensor) -> None:
         """Take the gradient of a parameter; the last one of a bucket starts its reduction."""

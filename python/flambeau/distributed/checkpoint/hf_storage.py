@@ -268,7 +268,7 @@ class QuantizedHuggingFaceStorageReader(HuggingFaceStorageReader):
         thread_count: no effect.
         target_dtype: the dtype of products.
         block_size: the rows and columns of a block; those at the ends may be smaller.
-    Raises: RuntimeError, when it reads, for scales that do not fit.
+    Raises: ValueError for a block size below 1; RuntimeError, when it reads, for scales that do not fit.
     Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.3.
 
     Example:

@@ -118,6 +118,10 @@ class FSDPModule:
         for group in _groups(self, recurse):
             group.reduces = group.all_reduces = requires_gradient_sync
 
+    def _set_gradient_sync(self, is_on: bool) -> None:
+        """Say whether backward reduces gradients, as `set_requires_gradient_sync` does."""
+        self.set_requires_gradient_sync(is_on)
+
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
         """Say whether backward adds gradients over the copies of a mesh of two dimensions.
 

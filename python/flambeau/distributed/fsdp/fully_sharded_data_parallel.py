@@ -280,6 +280,12 @@ class FullyShardedDataParallel(OptimizerStates, Module):
             for group, reduces in zip(groups, before, strict=True):
                 group.reduces = reduces
 
+    def _set_gradient_sync(self, is_on: bool) -> None:
+        """Say whether backward reduces gradients."""
+        for wrapper in self.fsdp_modules(self):
+            if wrapper._state.group is not None:
+                wrapper._state.group.reduces = is_on
+
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Scale the gradients of all parameters so that their norm is at most a number.
 

@@ -24,6 +24,7 @@ from flambeau.distributed.pipelining._actions import (
     parts_of,
 )
 from flambeau.distributed.pipelining._gradient_wire import GradientInbox, GradientOutbox
+from flambeau.distributed.pipelining._layouts import gradient_like
 from flambeau.distributed.pipelining._wire import Batch, Described, Inbox, Outbox, Peer, described
 from flambeau.distributed.pipelining.stage import PipelineStage
 from flambeau.utils._pytree import tree_flatten, tree_map_only
@@ -109,7 +110,8 @@ class Executor:
         what = "output" if target > source else "gradients"
         verb = "sending to" if to_other else "receiving from"
         words = f"PipelineStage: stage {index}: {verb} rank {self._owner[other]} the {what} of stage {source}"
-        return Peer(stage.group, self._owner[other], tag, words, stage.device, self._table)
+        mesh = stage.get_mesh
+        return Peer(stage.group, self._owner[other], tag, words, stage.device, self._table, mesh)
 
     def run(self, actions: Sequence[_Action], step: Step) -> None:
         """Run the actions of a step in order.
@@ -193,7 +195,8 @@ class Executor:
             return self._arrived.pop((index, False, microbatch))
         grads = inbox.take(microbatch, self._results[index])
         del self._results[index][microbatch]
-        return grads
+        results = [tensor for tensor in self._stages[index].outputs_of(microbatch) if tensor is not None]
+        return [gradient_like(grad, tensor) for grad, tensor in zip(grads, results, strict=True)]
 
     def _pass_on(self, index: int, forward: bool, microbatch: int, tensors: Sequence[Tensor | None]) -> None:
         """Give tensors to a neighbour, or keep them until they are sent."""

@@ -12,6 +12,7 @@ import flambeau
 from flambeau import Tensor
 from flambeau.distributed._point_to_point import irecv, isend
 from flambeau.distributed._work import Work
+from flambeau.distributed.pipelining._layouts import local_of
 from flambeau.distributed.pipelining._wire import Batch, Described, Peer, made_of, wait
 
 _BITS = 62  # of a mask of one number
@@ -42,7 +43,7 @@ class GradientOutbox:
         given = [grad is not None for _, grad in pairs]
         batch.add(isend, _mask(given), self._peer, self._peer.tag, self._works)
         for one, grad in pairs:
-            value = made_of(one, self._peer.device).zero_() if grad is None else grad.detach()
+            value = made_of(one, self._peer.device).zero_() if grad is None else local_of(grad)
             batch.add(isend, value, self._peer, self._peer.tag + 1, self._works)
 
     def finish(self) -> None:

@@ -23,15 +23,17 @@ class StageGradients:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._earlier: list[tuple[Any, Tensor]] = []
+        self._is_reducing = False  # the last backward pass of the step reduces while it runs
 
     def _sharded(self) -> list[Any]:
-        """Return the outermost modules of fully_shard."""
+        """Return the outermost modules of fully_shard, and of FullyShardedDataParallel."""
         fsdp = sys.modules.get("flambeau.distributed.fsdp")
         if fsdp is None:
             return []
         found: dict[str, Any] = {}
         for name, module in self._module.named_modules():
-            if isinstance(module, fsdp.FSDPModule) and not any(
+            kinds = (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
+            if isinstance(module, kinds) and not any(
                 name.startswith(f"{outer}.") or outer == "" for outer in found
             ):
                 found[name] = module
@@ -50,22 +52,37 @@ class StageGradients:
         with self._module.no_sync():
             yield
 
-    def before_backward(self, is_last: bool) -> None:
-        """Let sharded modules reduce in the last backward pass of a step."""
+    def before_backward(self, is_last: bool, is_full: bool) -> None:
+        """Let modules reduce in the last backward pass of a step.
+
+        Args:
+            is_last: whether no other pass follows.
+            is_full: whether all gradients of weights are there after it.
+        """
         for module in self._sharded():
-            module.set_requires_gradient_sync(is_last)
+            module._set_gradient_sync(is_last)
+        if is_last and is_full and isinstance(self._module, DistributedDataParallel):
+            self._is_reducing = self._module._begin_accumulated()
 
     def set_whole(self, is_whole: bool) -> None:
         """Gather the parameters of sharded modules, or give them their parts."""
+        fsdp = sys.modules.get("flambeau.distributed.fsdp")
         for module in self._sharded():
-            if is_whole:
+            if fsdp is not None and isinstance(module, fsdp.FullyShardedDataParallel):
+                module._reshard()  # each forward pass gathers
+            elif is_whole:
                 module.unshard()
             else:
                 module.reshard()
 
     def reduce(self) -> None:
         """Average the gradients of all micro-batches over the copies of the stage."""
-        if isinstance(self._module, DistributedDataParallel):
+        if not isinstance(self._module, DistributedDataParallel):
+            return
+        if self._is_reducing:
+            self._is_reducing = False
+            self._module._end_accumulated()
+        else:
             self._module._reduce_accumulated()
 
     # --- the scale ---------------------------------------------------------------------------------------
@@ -81,6 +98,9 @@ class StageGradients:
 
     def undo(self) -> None:
         """Give the parameters the gradients that they had before a step that failed."""
+        if self._is_reducing and isinstance(self._module, DistributedDataParallel):
+            self._is_reducing = False
+            self._module._buckets.disarm()
         for parameter in self._module.parameters():
             parameter.grad = None
         for parameter, grad in self._earlier:

@@ -17,21 +17,25 @@ from flambeau import Tensor
 from flambeau.distributed._errors import DistBackendError
 from flambeau.distributed._point_to_point import P2POp, batch_isend_irecv, irecv, isend
 from flambeau.distributed._work import Work
+from flambeau.distributed.pipelining._layouts import assembled, layout_of, local_of
 
 _MOST = 64  # descriptions that both sides keep
-Described = tuple[Any, ...] | None  # shape, dtype and whether a gradient is wanted; None: no tensor
+# Shape and dtype of this rank's part, the layout of a DTensor, whether a gradient is wanted; None: no tensor.
+Described = tuple[Any, ...] | None
 
 
 def described(tensor: Tensor | None) -> Described:
     """Return what the receiver has to know about a tensor."""
     if tensor is None:
         return None
-    return (*tensor.shape, str(tensor.dtype).removeprefix("flambeau."), tensor.requires_grad)
+    local = local_of(tensor)
+    dtype = str(local.dtype).removeprefix("flambeau.")
+    return tuple(local.shape), dtype, layout_of(tensor), tensor.requires_grad
 
 
 def made_of(one: tuple[Any, ...], device: Any) -> Tensor:
     """Return memory for a tensor that was described."""
-    return flambeau.empty(one[:-2], dtype=getattr(flambeau, one[-2]), device=device)
+    return flambeau.empty(one[0], dtype=getattr(flambeau, one[1]), device=device)
 
 
 class Peer(NamedTuple):
@@ -44,6 +48,7 @@ class Peer(NamedTuple):
         words: what the messages are, for errors.
         device: where tensors are.
         table: a checksum of the schedule's table.
+        get_mesh: returns this stage's mesh for DTensors.
     """
 
     group: Any
@@ -52,6 +57,7 @@ class Peer(NamedTuple):
     words: str
     device: Any
     table: int
+    get_mesh: Any = None
 
 
 class Batch:
@@ -136,7 +142,7 @@ class Outbox:
             )
         for tensor in tensors:
             if tensor is not None:
-                batch.add(isend, tensor.detach(), self._peer, self._peer.tag + 1, self._works)
+                batch.add(isend, local_of(tensor), self._peer, self._peer.tag + 1, self._works)
 
     def _choose(self, batch: Batch, key: Any, trains: bool) -> None:
         self._is_new = key not in self._numbers
@@ -224,13 +230,17 @@ class Inbox:
                 self._read_shapes(where)
             self._post(batch)
             batch.start()
-        tensors, works = self._arriving.pop(microbatch)
+        parts, works = self._arriving.pop(microbatch)
         wait(works, where)
         assert self.number is not None
-        for tensor, one in zip(tensors, self._known[self.number][microbatch], strict=True):
-            if tensor is not None and one is not None and trains and one[-1]:
-                tensor.requires_grad_()
-        return tensors
+        found: list[Tensor | None] = []
+        for part, one in zip(parts, self._known[self.number][microbatch], strict=True):
+            if part is None or one is None:
+                found.append(None)
+                continue
+            tensor = assembled(part, one[2], self._peer.get_mesh)
+            found.append(tensor.requires_grad_() if trains and one[-1] else tensor)
+        return found
 
     def _read_head(self, trains: bool, where: str) -> None:
         assert self._head is not None

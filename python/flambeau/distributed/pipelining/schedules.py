@@ -129,6 +129,10 @@ class PipelineScheduleMulti(_PipelineSchedule):
             )
         self._use(stages)
 
+    def _check_format(self, format: str) -> None:
+        if format not in ("compute_only", "compute_comms"):
+            raise ValueError(f"{self._name}: expected format compute_only or compute_comms, got {format!r}")
+
     def _load_csv(
         self, filename: str, format: Literal["compute_only", "compute_comms"] = "compute_only"
     ) -> None:
@@ -139,8 +143,7 @@ class PipelineScheduleMulti(_PipelineSchedule):
             format: whether the table has messages, too.
         Raises: ValueError if the table is no schedule of these stages and micro-batches.
         """
-        if format not in ("compute_only", "compute_comms"):
-            raise ValueError(f"{self._name}: expected format compute_only or compute_comms, got {format!r}")
+        self._check_format(format)
         table = read_csv(filename)
         if sorted(table) != list(range(self.pp_group_size)):
             raise ValueError(f"{self._name}: expected {self.pp_group_size} rows, got {len(table)}")
@@ -155,8 +158,7 @@ class PipelineScheduleMulti(_PipelineSchedule):
             filename: the file.
             format: whether to write messages, too.
         """
-        if format not in ("compute_only", "compute_comms"):
-            raise ValueError(f"{self._name}: expected format compute_only or compute_comms, got {format!r}")
+        self._check_format(format)
         table = self.pipeline_order if format == "compute_only" else self.pipeline_order_with_comms
         write_csv(table, filename)
 
@@ -176,15 +178,9 @@ class _PipelineScheduleRuntime(PipelineScheduleMulti):
         backward_requires_autograd: bool = True,
         defer_pp_recv: bool = False,
     ) -> None:
+        chunks = args_chunk_spec, kwargs_chunk_spec, output_merge_spec
         super().__init__(
-            stages,
-            n_microbatches,
-            loss_fn,
-            args_chunk_spec,
-            kwargs_chunk_spec,
-            output_merge_spec,
-            scale_grads=scale_grads,
-            backward_requires_autograd=backward_requires_autograd,
+            stages, n_microbatches, loss_fn, *chunks, None, scale_grads, backward_requires_autograd
         )
 
 

@@ -11,6 +11,7 @@ from flambeau.distributed._groups import default_group
 from flambeau.distributed._process_group import ProcessGroup
 from flambeau.distributed.pipelining._backward import Gradients, SplitBackward, whole_backward
 from flambeau.distributed.pipelining._gradients import StageGradients
+from flambeau.distributed.pipelining._layouts import is_dtensor, placed_like
 from flambeau.nn import Module
 from flambeau.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -44,7 +45,8 @@ class PipelineStage:
         group: the ranks of the pipeline. Default: all.
         dw_builder: for modules whose backward pass leaves out gradients of weights: called after it, returns
             a function that computes them. Default: autograd computes them.
-        get_mesh: must be None: stages exchange plain tensors.
+        get_mesh: for DTensors from stages on other ranks: called with the names and the sizes of the
+            dimensions of their mesh, returns the mesh of this stage. Default: stages exchange plain tensors.
 
     Raises: ValueError for a stage that does not exist; TypeError if `submodule` is not a module.
 
@@ -80,10 +82,11 @@ class PipelineStage:
                 f"PipelineStage: expected a stage_index from 0 to {num_stages - 1}, got {stage_index}: Stage "
                 f"index {stage_index} is out of range of {num_stages}"
             )
-        if get_mesh is not None:
-            raise ValueError(f"PipelineStage: expected get_mesh=None, for plain tensors, got {get_mesh!r}")
+        if get_mesh is not None and not callable(get_mesh):
+            raise TypeError(f"PipelineStage: expected a callable get_mesh, got {get_mesh!r}")
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.device, self.dw_builder = flambeau.device(device), dw_builder
+        self.get_mesh = get_mesh
         self.group = default_group() if group is None else group
         self.group_rank, self.group_size = self.group.rank(), self.group.size()
         self.gradients = StageGradients(submodule)
@@ -147,12 +150,12 @@ class PipelineStage:
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         if not self.is_last:
             for output in outputs:
-                if not (output is None or isinstance(output, Tensor)) or is_traceable_wrapper_subclass(
-                    output
-                ):
+                is_known = output is None or is_dtensor(output) or isinstance(output, Tensor)
+                is_other = is_traceable_wrapper_subclass(output) and not is_dtensor(output)
+                if not is_known or is_other:
                     raise TypeError(
-                        f"{where}: expected a plain tensor, or a tuple or list of them, as the result of a "
-                        f"stage that another one follows, got {type(output).__name__}"
+                        f"{where}: expected a plain tensor or a DTensor, or a tuple or list of them, as the "
+                        f"result of a stage that another one follows, got {type(output).__name__}"
                     )
         self._check("results", fwd_chunk_id, outputs)
         self._inputs[fwd_chunk_id] = [] if self.is_first else [t for t in args if isinstance(t, Tensor)]
@@ -192,7 +195,9 @@ class PipelineStage:
         Raises: RuntimeError, which names stage and micro-batch, if autograd raises.
         """
         outputs, given, inputs = self._state_of(bwd_chunk_id, loss, grads)
-        self.gradients.before_backward(last_backward)
+        is_whole = full_backward or not self.gradients.splits()
+        is_complete = is_whole and self.dw_builder is None and not self._later
+        self.gradients.before_backward(last_backward, is_complete)
         where = f"PipelineStage: stage {self.stage_index}, micro-batch {bwd_chunk_id}"
         try:
             if full_backward or self.dw_builder is not None or not self.gradients.splits():
@@ -206,8 +211,9 @@ class PipelineStage:
                 found, self._later[bwd_chunk_id] = split.inputs(), split.weights
         except Exception as error:
             raise RuntimeError(f"{where}: failed to run backward: {type(error).__name__}: {error}") from error
-        self._check("gradients of the arguments", bwd_chunk_id, found)
-        return found
+        placed = [placed_like(grad, tensor) for grad, tensor in zip(found, inputs, strict=True)]
+        self._check("gradients of the arguments", bwd_chunk_id, placed)
+        return placed
 
     def backward_weight_one_chunk(self, bwd_chunk_id: int) -> None:
         """Add the gradients of weights of a micro-batch that `backward_one_chunk` left.

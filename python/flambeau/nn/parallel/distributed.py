@@ -186,6 +186,32 @@ class DistributedDataParallel(Module):
         for parameter in trained:
             self._buckets._ready(parameter)
 
+    def _begin_accumulated(self) -> bool:
+        """Let the next backward pass average its gradients, and those that `no_sync` has accumulated.
+
+        Returns: whether it does; with unknown unused parameters, only `_reduce_accumulated` can.
+        """
+        if self.find_unused_parameters or self.static_graph:
+            return False
+        self._buckets.prepare(None)
+        self._buckets.watches_repeats = True
+        return True
+
+    def _end_accumulated(self) -> None:
+        """Average what the pass after `_begin_accumulated` did not reach.
+
+        Raises: RuntimeError if the pass added to a gradient after its reduction had started.
+        """
+        repeats = self._buckets.has_repeats
+        for _, parameter in self._trained():
+            self._buckets._ready(parameter)
+        self._buckets.disarm()
+        if repeats:
+            raise RuntimeError(
+                "DistributedDataParallel: expected one addition to each gradient in a backward pass, got "
+                "several; checkpoints with use_reentrant=True that share a parameter need use_reentrant=False"
+            )
+
     def _unused(self, output: Any) -> list[Tensor] | None:
         """Return the parameters that backward will not reach; None where it must reach all."""
         from flambeau.distributed._buckets import reached
