@@ -384,10 +384,10 @@ class Agent:
         """Answer when a future is done, in this thread if it is done already."""
 
         def finish(done: Future[Any]) -> None:
-            self._finish(connection, sender, message, context, held, *_outcome(done))
+            self._finish(connection, sender, message, context, held, *_outcome(done), is_copied=True)
 
         if future.done():
-            finish(future)
+            self._finish(connection, sender, message, context, held, *_outcome(future))
         else:
             future._when_done(finish)
 
@@ -400,6 +400,7 @@ class Agent:
         held: Any,
         value: Any,
         error: BaseException | None,
+        is_copied: bool = False,
     ) -> None:
         if held is not None:
             held.future.settle(value, None if error is None else _remote_errors.at(self.info, error))
@@ -411,7 +412,7 @@ class Agent:
                 error = failure
         if error is not None:
             answer = Message(Kind.ERROR, body=_remote_errors.pack(self.info, error))
-        answer.call, answer.is_copied = message.call, True
+        answer.call, answer.is_copied = message.call, is_copied
         self._answer(connection, answer)
         self._count_handled(message)
 
