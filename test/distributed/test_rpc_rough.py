@@ -190,3 +190,47 @@ def test_an_answer_of_another_worker_is_not_taken(agent):  # noqa: F811
     assert not reply.done()
     link.close()
     agent._fail(message.call, RuntimeError("enough"))
+
+
+HALVES = """
+import socket
+from flambeau.distributed.rpc import _current, _handshake
+def same(x): return x
+rpc.init_rpc(f"w{rank}", rank=rank, world_size=size)
+if rank == 0:
+    agent = _current.get("test")
+    whole = b"".join(bytes(p) for p in message.parts())
+    links = []
+    for size_of_part in (1, 30, len(whole) // 2, len(whole) - 1):
+        link = socket.create_connection(agent._peers[1].address)
+        _handshake.introduce(link, agent._secret, 0, 1, time.monotonic() + 5)
+        link.sendall(whole[:size_of_part])
+        links.append(link)
+    began = time.monotonic()
+    found = [rpc.rpc_sync("w1", same, args=(n,)) for n in range(50)]
+    took = time.monotonic() - began
+    links[0].sendall(whole[1:])  # slow, but whole: it is answered
+    found.append(len(links[0].recv(40)) > 0)
+    touch("sent")
+    put([found == [*range(50), True], took])
+    wait_for("ended")
+else:
+    wait_for("sent")
+    began = time.monotonic()
+rpc.shutdown(graceful=False)
+if rank == 1:
+    took = time.monotonic() - began
+    touch("ended")
+    put([took, [t.name for t in threading.enumerate() if t.name.startswith("flambeau rpc")]])
+"""
+
+
+def test_halves_of_messages_delay_neither_calls_nor_the_end():
+    code = START.split("rpc.init_rpc")[0].replace("THREADS", "2")
+    code += """
+from flambeau.distributed.rpc._frames import Kind, Message
+import pickle
+message = Message(Kind.CALL, 1 << 40, body=pickle.dumps((max, (1, 2), {})))
+"""
+    (well, took), (end, threads) = run(2, code + HALVES)
+    assert well and took < 5 and end < 5 and threads == []

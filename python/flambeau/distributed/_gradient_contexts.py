@@ -6,10 +6,9 @@ that thread in other processes, have it as the current one.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
@@ -124,15 +123,22 @@ def current() -> Context | None:
     return getattr(_here, "context", None)
 
 
-@contextlib.contextmanager
-def using(context: Context | None) -> Iterator[None]:
-    """Make a context the current one of this thread."""
-    before = current()
-    _here.context = context
-    try:
-        yield
-    finally:
-        _here.context = before
+class using:
+    """Make a context the current one of this thread.
+
+    Args:
+        context: the context, or None.
+    """
+
+    def __init__(self, context: Context | None) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._before = current()
+        _here.context = self._context
+
+    def __exit__(self, *error: object) -> None:
+        _here.context = self._before
 
 
 def keeping(callback: Callable[..., Any]) -> Callable[..., Any]:

@@ -74,6 +74,7 @@ class Agent:
         self.references = References(self, reference_kind)
         self.on_lost: Callable[[int, RuntimeError], None] = lambda rank, error: None
         self._peers: dict[int, _Peer] = {}
+        self._known: dict[str | int, WorkerInfo] = {}
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
         self._clock = Clock(
@@ -95,7 +96,8 @@ class Agent:
     def know(self, peers: Sequence[tuple[str, str, int]]) -> None:
         """Note the names and addresses of all workers, by rank."""
         for rank, (name, host, port) in enumerate(peers):
-            self._peers[rank] = _Peer(WorkerInfo(name, rank), (host, port))
+            self._peers[rank] = peer = _Peer(WorkerInfo(name, rank), (host, port))
+            self._known |= {name: peer.info, rank: peer.info}
 
     @property
     def workers(self) -> list[WorkerInfo]:
@@ -106,6 +108,8 @@ class Agent:
         """Return the worker that a name, a rank or a WorkerInfo means."""
         if isinstance(to, WorkerInfo):
             to = to.id
+        if type(to) in (str, int) and to in self._known:
+            return self._known[to]
         if isinstance(to, bool) or not isinstance(to, str | int):
             raise ValueError(
                 f"rpc: Cannot get WorkerInfo from name {to}: expected the name, the rank or the "
@@ -380,10 +384,10 @@ class Agent:
         """Answer when a future is done, in this thread if it is done already."""
 
         def finish(done: Future[Any]) -> None:
-            self._finish(connection, sender, message, context, held, *_outcome(done))
+            self._finish(connection, sender, message, context, held, *_outcome(done), is_copied=True)
 
         if future.done():
-            finish(future)
+            self._finish(connection, sender, message, context, held, *_outcome(future))
         else:
             future._when_done(finish)
 
@@ -396,6 +400,7 @@ class Agent:
         held: Any,
         value: Any,
         error: BaseException | None,
+        is_copied: bool = False,
     ) -> None:
         if held is not None:
             held.future.settle(value, None if error is None else _remote_errors.at(self.info, error))
@@ -407,7 +412,7 @@ class Agent:
                 error = failure
         if error is not None:
             answer = Message(Kind.ERROR, body=_remote_errors.pack(self.info, error))
-        answer.call, answer.is_copied = message.call, True
+        answer.call, answer.is_copied = message.call, is_copied
         self._answer(connection, answer)
         self._count_handled(message)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.distributed.rpc._direct_memory import LEAST, DirectMemory
-from flambeau.distributed.rpc._frames import Kind, Message, receive
+from flambeau.distributed.rpc._frames import IS_AWAITED, Kind, Message, receive
 from flambeau.distributed.rpc._pool import Pool, Task
 from flambeau.distributed.rpc._tensor_table import Malformed
 
@@ -170,7 +170,6 @@ class Connection:
             message = receive(self._read, self._memory.fetch)
             if message.ticket:
                 self._receipts.append(message.ticket)
-                self._send_receipts()
             if message.kind not in _OWN:
                 return message
             self._take(message)
@@ -195,7 +194,10 @@ class Connection:
         self._reader, reason = threading.get_ident(), "its connection ended"
         try:
             while True:
-                task = self._on_message(self, self._next())
+                message = self._next()
+                task = self._on_message(self, message)
+                if message.ticket and (task is None or message.flags & IS_AWAITED):
+                    self._send_receipts()  # otherwise, the answer's sender does it
                 if task is not None and not self._pool.lead(self, task):
                     return True
         except EOFError:

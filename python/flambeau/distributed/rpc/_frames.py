@@ -40,6 +40,7 @@ _MAGIC = b"fRPC"
 INTERNAL = 1  # flag: part of shutting down, not counted as work
 HOLDS_REFERENCES = 2  # flag: there are RRefs in the pickle
 IN_MEMORY = 4  # flag: a ticket and addresses of the tensors, in place of their bytes
+IS_AWAITED = 8  # flag: the sender waits until its tensors in memory have been read
 NOT_RECORDED = -2  # in place of the number of a message: its tensors need no gradients
 _MOST_NUMBERS = 16
 _TABLE_LIMIT = 1 << 26
@@ -93,7 +94,7 @@ class Message:
         head = _HEAD.pack(
             _MAGIC,
             self.kind,
-            self.flags | (IN_MEMORY if addresses else 0),
+            self.flags | (IN_MEMORY | IS_AWAITED * self.is_copied if addresses else 0),
             len(self.numbers),
             self.call,
             self.context,
