@@ -1,6 +1,7 @@
 """The layer table of docs/architecture.md, enforced over every include and import."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -61,6 +62,7 @@ LAYERS = {
 }
 
 
+@functools.cache
 def sources():
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if tracked.returncode == 0:
@@ -72,6 +74,7 @@ def forbidden_includes(layer: str, text: str) -> list[str]:
     return [name for name in INCLUDE.findall(text) if not name.startswith(LAYERS[layer])]
 
 
+@functools.cache
 def files_of(layer: str) -> list[Path]:
     suffixes = {".h", ".cpp", ".cu", ".cuh"}
     files = (p for p in sources() if p.suffix in suffixes)
@@ -370,6 +373,7 @@ def at_import_time(text: str) -> str:
     return "\n".join(kept)
 
 
+@functools.cache
 def package_imports() -> dict[str, set[str]]:
     """Module -> modules that it imports at import time; `flambeau` itself is what all of them share."""
     modules = package_modules()

@@ -110,13 +110,16 @@ def raised(source: str, path: str) -> Iterator[Raised]:
 
 
 @functools.cache
+def package() -> tuple[Raised, ...]:
+    """All raises of the package."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return tuple(r for p in paths for r in raised(p.read_text(), p.relative_to(PACKAGE).as_posix()))
+
+
+@functools.cache
 def handwritten() -> tuple[Raised, ...]:
     """All raises of the package except those of completed files and exempt types."""
-    found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
-        if not name.startswith((*COMPLETED, *WITHOUT_CALLER)):
-            found += raised(path.read_text(), name)
+    found = (r for r in package() if not r.path.startswith((*COMPLETED, *WITHOUT_CALLER)))
     return tuple(r for r in found if r.kind not in EXEMPT_TYPES and r.text not in SENTENCES)
 
 
@@ -169,9 +172,7 @@ def test_errors_about_arguments_say_what_was_expected_and_given():
 @functools.cache
 def everywhere() -> tuple[Raised, ...]:
     """All raises of the package whose exception is not an AssertionError, which checks the project itself."""
-    paths = ((p, p.relative_to(PACKAGE).as_posix()) for p in sorted(PACKAGE.rglob("*.py")))
-    read = ((path, name) for path, name in paths if not name.startswith(tuple(WITHOUT_CALLER)))
-    found = (r for path, name in read for r in raised(path.read_text(), name))
+    found = (r for r in package() if not r.path.startswith(tuple(WITHOUT_CALLER)))
     return tuple(r for r in found if r.kind != "AssertionError" and r.kind not in EXEMPT_TYPES)
 
 
@@ -188,9 +189,7 @@ def test_no_message_has_a_refused_phrase():
 
 @pytest.mark.parametrize("key", [*EXEMPT_TYPES, *COMPLETED, *WITHOUT_CALLER, *SENTENCES, *VALUE_ELSEWHERE])
 def test_no_exemption_is_idle(key):
-    paths = [p for p in PACKAGE.rglob("*.py")]
-    every = [r for p in paths for r in raised(p.read_text(), p.relative_to(PACKAGE).as_posix())]
-    assert any(r.kind == key or r.text.startswith(key) or r.path.startswith(key) for r in every)
+    assert any(r.kind == key or r.text.startswith(key) or r.path.startswith(key) for r in package())
 
 
 def test_messages_of_another_form_are_found():

@@ -4,12 +4,14 @@ A process can name it once, so each program runs in processes of its own.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import flambeau as fb
 import pytest
+from forks import PYTORCH
 from oracle import pytorch
 
 PROGRAM = Path(__file__).with_name("private_device_program.py")
@@ -20,17 +22,32 @@ PROGRAMS = (
 ).split()
 
 
-def outcome(framework, program):
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), framework, program]
+def outcome(program):
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), "flambeau", program]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1])
 
 
+OF_PYTORCH = """
+import runpy, sys, warnings
+warnings.simplefilter("ignore")
+sys.argv = {arguments!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def outcome_of_pytorch(program, folder):
+    script, output = folder / "script.py", folder / "output"
+    script.write_text(OF_PYTORCH.format(arguments=[str(PROGRAM), "torch", program]))
+    assert PYTORCH.start(script, output, dict(os.environ)).wait(300) == 0, output.read_text()
+    return json.loads(output.read_text().splitlines()[-1])
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_as_in_pytorch(program):
+def test_as_in_pytorch(program, tmp_path):
     pytorch()
-    assert outcome("flambeau", program) == outcome("torch", program)
+    assert outcome(program) == outcome_of_pytorch(program, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "meta", "Abacus", "abacus2", "a-b", "a:b", "a\0b", "é"])
