@@ -178,12 +178,11 @@ def test_mistakes_in_blocks(build_root, run_python, tmp_path):
         f"struct {name} : torch::CustomClassHolder {{ {name}(int64_t = 0) {{}} void f() {{}} }};\n"
         for name in ("Held", "Twice", "Named", "Unknown")
     )
-    for i, (block, message) in enumerate(REFUSED.items()):
+    for i, block in enumerate(REFUSED):
         source = tmp_path / f"refused_{i}.cpp"
         body = block.replace("'", '"')
-        source.write_text(
-            f"#include <torch/custom_class.h>\n{classes if 'class_' in body or 'Unknown' in body else ''}{body}\n"
-        )
+        used = classes if "class_" in body or "Unknown" in body else ""
+        source.write_text(f"#include <torch/custom_class.h>\n{used}{body}\n")
     command = (
         "import sys; from flambeau.utils.cpp_extension import load\n"
         "for i, source in enumerate(sys.argv[2:]):\n"
