@@ -21,8 +21,7 @@ struct GradMode {
 class InferenceMode {
  public:
   explicit InferenceMode(bool enabled = true)
-      : grad_(enabled ? false : thread_state.grad_enabled),
-        previous_(std::exchange(thread_state.inference_mode, enabled)) {}
+      : grad_(!enabled), previous_(std::exchange(thread_state.inference_mode, enabled)) {}
   ~InferenceMode() { thread_state.inference_mode = previous_; }
   InferenceMode(const InferenceMode&) = delete;
   InferenceMode& operator=(const InferenceMode&) = delete;

@@ -169,9 +169,10 @@ void detach_inplace(const Tensor& t) {
 
 void set_data(const Tensor& t, const Tensor& data) {
   // The other way round, a tensor whose class is asked for its results takes over memory.
-  check(answers_in_python(t) || !answers_in_python(data),
-        "set_data: expected data of a class without __torch_dispatch__, as the tensor's is, got data "
-        "of a class with one (incompatible tensor type)");
+  check(
+      answers_in_python(t) || !answers_in_python(data),
+      "set_data: expected data of a class without __torch_dispatch__, as the tensor's is, got data "
+      "of a class with one (incompatible tensor type)");
   check(!t.impl()->wrapper() && !data.impl()->wrapper(),
         "set_data: expected tensors outside of function transforms, got a tensor of a transform");
   check(is_sparse(t) == is_sparse(data), "set_data: expected data of the tensor's layout, got one ",

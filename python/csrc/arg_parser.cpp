@@ -61,31 +61,38 @@ bool is_device(PyObject* o) {
          (PyLong_Check(o) && !PyBool_Check(o));
 }
 
+bool fits_list(const Param& p, PyObject* o) {
+  switch (p.kind) {
+    case ParamKind::TensorList:
+      return all_items(
+          o, [&](PyObject* i) { return is_tensor(i) || (p.optional_items && i == Py_None); });
+    case ParamKind::ScalarList:
+      return all_items(o, [](PyObject* i) { return is_number(i); });
+    case ParamKind::IntList:
+      return (p.list_size > 0 && is_integer(o)) || all_items(o, is_integer);
+    case ParamKind::FloatList:
+      return (p.list_size > 0 && is_real(o)) || all_items(o, is_real);
+    case ParamKind::BoolList:
+      return all_items(o, [](PyObject* i) { return PyBool_Check(i); }) &&
+             (p.list_size == 0 || PySequence_Fast_GET_SIZE(o) == p.list_size);
+    default:
+      return all_items(o, [](PyObject* i) { return PyUnicode_Check(i); });
+  }
+}
+
 bool fits(const Param& p, PyObject* o) {
   if (o == Py_None && p.optional) return true;
   switch (p.kind) {
     case ParamKind::Tensor:
       return is_tensor(o);
-    case ParamKind::TensorList:
-      return all_items(
-          o, [&](PyObject* i) { return is_tensor(i) || (p.optional_items && i == Py_None); });
     case ParamKind::Scalar:
       return is_number(o) || (is_tensor(o) && tensor_of(o).dim() == 0);
-    case ParamKind::ScalarList:
-      return all_items(o, [](PyObject* i) { return is_number(i); });
     case ParamKind::Int:
       return is_integer(o);
-    case ParamKind::IntList:
-      return (p.list_size > 0 && is_integer(o)) || all_items(o, is_integer);
     case ParamKind::Float:
       return is_real(o);
-    case ParamKind::FloatList:
-      return (p.list_size > 0 && is_real(o)) || all_items(o, is_real);
     case ParamKind::Bool:
       return PyBool_Check(o);
-    case ParamKind::BoolList:
-      return all_items(o, [](PyObject* i) { return PyBool_Check(i); }) &&
-             (p.list_size == 0 || PySequence_Fast_GET_SIZE(o) == p.list_size);
     case ParamKind::String:
       return PyUnicode_Check(o);
     case ParamKind::ScalarType:
@@ -98,12 +105,11 @@ bool fits(const Param& p, PyObject* o) {
       return PyObject_TypeCheck(o, memory_format_type);
     case ParamKind::Generator:
       return PyObject_TypeCheck(o, generator_type);
-    case ParamKind::StringList:
-      return all_items(o, [](PyObject* i) { return PyUnicode_Check(i); });
     case ParamKind::CustomObject:
       return is_custom_object(o);
+    default:
+      return fits_list(p, o);
   }
-  return false;
 }
 
 bool same_name(PyObject* keyword, const char* name) {

@@ -305,10 +305,9 @@ IValue parsed_value(const ParsedArgs& args, int i, ParamKind kind) {
       return IValue(Generator::share(args.generator(i)));
     case ParamKind::StringList:
       return IValue(args.string_list(i));
-    case ParamKind::CustomObject:
+    default:
       return IValue(custom_object_of(args.object(i)));
   }
-  return IValue();
 }
 
 // The function that returned a result, for messages.

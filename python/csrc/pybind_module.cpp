@@ -116,7 +116,14 @@ bool set_flush_denormal(bool flush) {
 #endif
 }
 
+void add_determinism(py::module_& m) {
+  m.def("_set_fills_uninitialized", [](py::handle on) { set_fills_uninitialized(truth(on)); });
+  m.def("_set_deterministic_mode", &set_deterministic_mode);
+  m.def("_deterministic_mode", &deterministic_mode);
+}
+
 void add_settings(py::module_& m) {
+  add_determinism(m);
   m.def("get_default_dtype", &default_dtype,
         "The dtype of floating results of integers; float32 at first.");
   m.def("set_default_dtype", &set_default_dtype,
@@ -136,9 +143,6 @@ void add_settings(py::module_& m) {
         set_num_threads(static_cast<int>(n));
       },
       "Set how many threads an operator may use.");
-  m.def("_set_fills_uninitialized", [](py::handle on) { set_fills_uninitialized(truth(on)); });
-  m.def("_set_deterministic_mode", &set_deterministic_mode);
-  m.def("_deterministic_mode", &deterministic_mode);
   m.def(
       "set_flush_denormal", [](py::handle flush) { return set_flush_denormal(truth(flush)); },
       "Turn numbers below the smallest normal one into 0, or keep them; whether the CPU can do "

@@ -128,7 +128,7 @@ class ScriptObject(_C._CustomObject):
         described = self._described()
         if "__setstate__" not in described.static:
             raise RuntimeError(
-                f"Tried to serialize object {described.name} which does not have a __getstate__ method defined: "
+                f"Tried to serialize object {described.name}, which does not have a __getstate__ method: "
                 "expected a class with def_pickle(), got one without"
             )
         state = described.methods["__getstate__"].call((self,), {})
@@ -150,8 +150,7 @@ def _magic(name: str) -> Any:
         described = self._described()
         if name not in described.methods:
             raise NotImplementedError(
-                f"'{name}' is not implemented for {described.name}: expected a class that defines it, got one that "
-                "does not"
+                f"'{name}' is not implemented for {described.name}: expected a class with it, got one without"
             )
         return described.methods[name].call((self, *args), {})
 
@@ -182,7 +181,7 @@ class ScriptClass:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "__init__" not in self._class.static:
             raise RuntimeError(
-                f"{self._class.name}: expected a class with def(torch::init<...>()), got one without a constructor"
+                f"{self._class.name}: expected a class with def(torch::init<...>()), got one without"
             )
         return self._class.static["__init__"].call(args, kwargs)
 

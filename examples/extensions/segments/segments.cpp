@@ -222,7 +222,7 @@ TORCH_LIBRARY(example_segments, m) {
         &segment_sum);
 }
 TORCH_LIBRARY_IMPL(example_segments, CPU, m) {
-  m.impl(TORCH_SELECTIVE_NAME("suppress"), TORCH_FN(suppress));
+  m.impl(TORCH_SELECTIVE_NAME("example_segments::suppress"), TORCH_FN(suppress));
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
