@@ -152,7 +152,7 @@ Tensor detach(const Tensor& t) { return shallow_alias(t); }
 
 Tensor variable_data(const Tensor& t) {
   Tensor data = shallow_alias(t);
-  data.impl()->detach_version_counter();
+  data.impl()->detach_version_counter(0);
   return data;
 }
 
@@ -187,13 +187,9 @@ void set_data(const Tensor& t, const Tensor& data) {
     const MetaLock lock(*meta);
     if (t.dtype() != data.dtype() || t.sizes() != data.sizes()) meta->accumulator = {};
   }
-  ViewMeta* const view = view_meta_of(t);
-  const bool is_current = view && view->grad_version == t.impl()->version();
+  // The writes that the other memory has seen are not writes to this tensor or to its base.
+  t.impl()->detach_version_counter(t.impl()->version());
   t.impl()->shallow_copy_from(*data.impl());
-  if (!is_current) return;
-  // The writes that other memory has seen did not change the base: the history stays as it is.
-  const MetaLock lock(*view);
-  view->grad_version = t.impl()->version();
 }
 
 void retain_grad(const Tensor& t) {

@@ -29,9 +29,10 @@ struct PyObjectSlot {
 // What makes a tensor stand for another one: a function transform's batched or tracked tensor. The
 // concrete type lives in aten/transforms.
 struct WrapperBase : RefCounted {};
-// The version counter of what `.data` gives, and of its views.
+// The version counter of what `.data` gives or takes, and of the views of it.
 struct VersionCounter final : RefCounted {
-  std::atomic<uint32_t> count = 0;
+  explicit VersionCounter(uint32_t start) : count(start) {}
+  std::atomic<uint32_t> count;
 };
 // Set once by the binding; called (with the GIL taken inside) when an impl that owns its object
 // dies.
@@ -76,7 +77,7 @@ class TensorImpl final : public RefCounted {
   void remove_keys(DispatchKeySet keys) { keys_ = keys_ - keys; }
 
   // The counter behind the in-place check. Views share it through the storage; a tensor detached
-  // from it by `.data` has another one, which its views take over.
+  // from it by `.data` or `.data =` has another one, which its views take over.
   uint32_t version() const {
     return own_version_ ? own_version_->count.load(std::memory_order_relaxed) : storage_->version();
   }
@@ -87,7 +88,9 @@ class TensorImpl final : public RefCounted {
       storage_->bump_version();
     }
   }
-  void detach_version_counter() { own_version_ = make_intrusive<VersionCounter>(); }
+  void detach_version_counter(uint32_t start) {
+    own_version_ = make_intrusive<VersionCounter>(start);
+  }
   void share_version_counter(const TensorImpl& other) { own_version_ = other.own_version_; }
 
   // 0-dim tensor made from a Python number: it takes part in promotion by category only.

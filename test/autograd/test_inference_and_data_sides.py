@@ -30,6 +30,42 @@ def writes_to_data_do_not_count(torch):
 
 
 @scenario
+def assigned_data_leaves_the_count_of_each(torch):
+    """The tensor counts on from its own number, whatever the other memory has seen."""
+    out = []
+    for own_writes, other_writes in ((0, 0), (1, 3), (3, 1)):
+        x, y = torch.ones(3), torch.zeros(3)
+        for _ in range(own_writes):
+            x.add_(1)
+        for _ in range(other_writes):
+            y.add_(1)
+        x.data = y
+        out.append([x._version, y._version])
+        x.add_(1)
+        x[0].mul_(2)
+        out.append([x._version, y._version, x, y])
+        y.add_(1)
+        x.data = x
+        out.append([x._version, y._version, x.data._version])
+    return out
+
+
+@scenario
+def backward_reads_data_assigned_after_forward(torch):
+    out = []
+    for writes in range(3):
+        w = leaf(torch, 1, 2, 3)
+        y = (w * w).sum()
+        other = torch.full((3,), 5.0)
+        for _ in range(writes):
+            other.mul_(1)
+        w.data = other
+        y.backward()
+        out.append([w.grad, w._version])
+    return out
+
+
+@scenario
 def views_with_other_data_keep_their_history(torch):
     """A write that the other memory has seen before is not a write to the base of the view."""
     out = []
