@@ -42,7 +42,7 @@ void register_fold_cells(std::span<const FoldCell> cells);
 // The reduction of an operator "sum.dim_IntList"; nullptr if there is none.
 const FoldCell* fold_cell_of(std::string_view entry);
 void register_indexed_cells(std::span<const IndexedCell> cells);
-// nullptr for operators of which the specification does not say such a formula.
+// nullptr for operators whose entries have no such formula.
 const IndexedCell* indexed_cell_of(std::string_view entry);
 // The name of the formula of an operator's loops; nullptr if there is none.
 const char* cell_of(const PointwiseOp& op);

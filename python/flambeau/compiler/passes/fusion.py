@@ -14,7 +14,7 @@ from flambeau.fx.node import Node
 
 _MOST_ARRAYS = 16  # inputs and results of one group: their blocks share the L1 cache
 _MOST_STEPS = 64
-LEAST_ELEMENTS = 4096
+_LEAST_ELEMENTS = 4096
 
 
 @dataclass
@@ -160,4 +160,4 @@ def pays(group: Group) -> bool:
 
     Below some thousand elements what single operators leave in memory is in the cache as well.
     """
-    return bool(group.nodes[0].meta["val"].numel() >= LEAST_ELEMENTS)
+    return bool(group.nodes[0].meta["val"].numel() >= _LEAST_ELEMENTS)

@@ -13,7 +13,7 @@ from typing import Any
 import flambeau
 from flambeau.compiler.ir.dependences import written
 from flambeau.compiler.ir.open_numbers import is_open, mapped
-from flambeau.compiler.passes.fusion import LEAST_ELEMENTS, is_fusable
+from flambeau.compiler.passes.fusion import boundary, is_fusable, pays
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
@@ -68,7 +68,7 @@ def _is_bias_of_a_group(node: Node, bound: Binding) -> bool:
     value, bias = node.meta["val"], bound["bias"].meta["val"]
     return (
         value.dtype in (flambeau.float32, flambeau.float64)
-        and value.numel() >= LEAST_ELEMENTS
+        and pays(boundary([node]))
         and bias.dim() == 1
         and bias.size(0) == value.size(-1) == bound["b"].meta["val"].size(1)
         and bool(node.users)
