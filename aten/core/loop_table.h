@@ -1,8 +1,7 @@
 #pragma once
-// The tables of loops, of which a process uses those for its instruction set. In libflambeau they
-// lie in one library for each set, of which the process loads one (docs/adr/0024). In extensions,
-// in the C++ tests and in builds with -DFLAMBEAU_ONE_ISA they are linked into the code that uses
-// them.
+// Tables of loops. Each instruction set has a library of loops beside libflambeau, and a process
+// opens the one for its set (docs/adr/0024). In extensions, in the C++ tests and in builds with
+// -DFLAMBEAU_ONE_ISA the tables are linked into the code that uses them.
 #include "aten/core/loop_types.h"
 #include "c10/core/isa.h"
 

@@ -1,4 +1,4 @@
-"""The libraries of loops: one for each instruction set of the build, of which a process loads one."""
+"""The libraries of loops: one for each instruction set of the build; a process loads one."""
 
 from __future__ import annotations
 
