@@ -2,6 +2,8 @@
 // Tables of loops. Each instruction set has a library of loops beside libflambeau, and a process
 // opens the one for its set (docs/adr/0024). In extensions, in the C++ tests and in builds with
 // -DFLAMBEAU_ONE_ISA the tables are linked into the code that uses them.
+#include <cstddef>
+
 #include "aten/core/loop_types.h"
 #include "c10/core/isa.h"
 
