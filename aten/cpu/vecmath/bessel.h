@@ -1,6 +1,6 @@
 #pragma once
 // Modified Bessel functions of the first kind, orders 0 and 1, without a branch, in double for both
-// types: the series of aten/core/special/bessel.h, both of them, and a choice. 8 eps relative. For
+// types: the series of aten/core/special/bessel.h, both of them, and a choice. 9 eps relative. For
 // float, as many terms of each series are taken as reach 2^-36.
 #include "aten/core/special/bessel_fits.h"
 #include "aten/cpu/vecmath/exp_log.h"
