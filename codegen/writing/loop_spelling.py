@@ -50,7 +50,7 @@ class LoopDecl:
     parameters: str = ""  # of the formula as a function
     shared: tuple[str, ...] = ()  # parts that the formula uses more than once
     checks: tuple[str, ...] = ()  # of divisors
-    decided: tuple[str, ...] = ()  # the loop where a condition on parameters holds
+    complex_loops: tuple[str, ...] = ()  # the loops over complex numbers, in place of the one over all types
 
     @property
     def lanes(self) -> str:
@@ -70,7 +70,7 @@ class LoopDecl:
     @property
     def opening(self) -> tuple[str, ...]:
         """The first declarations in the loop's function."""
-        return self.inputs + self.constants + self.decided
+        return self.inputs + self.constants + self.complex_loops
 
     @property
     def weight(self) -> str:
@@ -262,14 +262,14 @@ def pointwise_loop(op: Operator, case: str, expr: Expr, rows: dict[str, Primitiv
         parameters=", ".join(f"[[maybe_unused]] T {_variable(name)}" for name in names),
         shared=tuple(writer.lines),
         checks=tuple(checks),
-        decided=() if device else _decided_loop(op, expr, rows, reads, simd),
+        complex_loops=() if device else _complex_loops(op, expr, rows, reads, simd),
     )
 
 
-def _decided_loop(
+def _complex_loops(
     op: Operator, expr: Expr, rows: dict[str, Primitive], reads: Sequence[str], simd: bool
 ) -> tuple[str, ...]:
-    """Spell the loop over complex numbers for the first result of a choice that parameters decide.
+    """Spell the loop over complex numbers, before it one for the first result of a choice of parameters.
 
     A choice between real numbers is an operation on vectors; one between complex numbers keeps a loop from
     being vectorised.
@@ -277,24 +277,33 @@ def _decided_loop(
     body = op.body
     assert isinstance(body, Pointwise)
     choice = next((p for p in _prims(expr) if _is_choice(p, rows, body.params)), None)
-    if choice is None or "complex" not in op.dtype.allowed:
+    if "complex" not in op.dtype.allowed or not (simd or choice):
         return ()
     scope = {name: _variable(name) for name in (*body.operands, *body.params)}
-    writer = ScalarSpelling(rows, scope, device=False)
-    result = writer.write(_replaced(expr, choice, choice.args[1]))
-    condition = ScalarSpelling(rows, scope, device=False).write(choice.args[0])
-    return (
-        "if constexpr (c10::is_complex_v<T>) {",
-        f"  if ({condition}) {{",
-        *(["#pragma omp simd"] if simd else []),
-        "    for (int64_t i = 0; i < n; ++i) {",
-        *(f"      {line}" for line in (*reads, *writer.lines)),
-        f"      out[i] = store_as<Out>({result});",
-        "    }",
-        "    return 0;",
-        "  }",
-        "}",
-    )
+
+    def loop(value: Expr) -> Iterator[str]:
+        writer = ScalarSpelling(rows, scope, device=False)
+        result = writer.write(value)
+        return _cell_loop((*reads, *writer.lines, f"out[i] = store_as<Out>({result});"), simd)
+
+    lines = ["if constexpr (c10::is_complex_v<T>) {"]
+    if choice is not None:
+        condition = ScalarSpelling(rows, scope, device=False).write(choice.args[0])
+        first = loop(_replaced(expr, choice, choice.args[1]))
+        lines += [f"  if ({condition}) {{", *(f"    {line}" for line in first), "  }"]
+    if simd:
+        lines += (f"  {line}" for line in loop(expr))
+    return (*lines, "}")
+
+
+def _cell_loop(lines: Sequence[str], simd: bool) -> Iterator[str]:
+    """Spell a loop whose body is a function: GCC keeps objects of a simd loop's own body in memory."""
+    yield "const auto cell = [=](int64_t i) __attribute__((always_inline)) {"
+    yield from (f"  {line}" for line in lines)
+    yield "};"
+    yield from ["#pragma omp simd"] if simd else []
+    yield "for (int64_t i = 0; i < n; ++i) cell(i);"
+    yield "return 0;"
 
 
 def _is_choice(prim: Prim, rows: dict[str, Primitive], params: Sequence[str]) -> bool:

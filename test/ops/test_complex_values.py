@@ -66,3 +66,33 @@ def test_tanh_of_infinity_has_an_imaginary_zero_of_the_sign_of_sin_2y(dtype):
             assert math.copysign(1, found.imag) == math.copysign(1, math.sin(2 * y))
     found = fb.tanh(fb.tensor(complex(math.inf, math.inf), dtype=dtype)).item()
     assert found.real == 1 and found.imag == 0
+
+
+PRODUCTS = {
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "square": lambda a, b: a.square(),
+    "reciprocal": lambda a, b: a.reciprocal(),
+    "addcmul": lambda a, b: fb.addcmul(a, a, b, value=0.3),
+    "addcdiv": lambda a, b: fb.addcdiv(a, b, a, value=0.3),
+    "lerp": lambda a, b: fb.lerp(a, b, b.conj().resolve_conj()),
+    "sub": lambda a, b: fb.sub(a, b, alpha=0.3 - 0.7j),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("dtype", [fb.complex64, fb.complex128])
+def test_vectors_of_products_equal_single_ones(name: str, dtype: fb.dtype):
+    """Products are rounded before they are added, in vectors as in loops over single numbers."""
+    fb.manual_seed(7)
+    a, b = fb.randn(67, dtype=dtype), fb.randn(67, dtype=dtype)
+    alone = [PRODUCTS[name](a[i : i + 1], b[i : i + 1]) for i in range(67)]
+    assert fb.equal(PRODUCTS[name](a, b), fb.cat(alone))
+
+
+@pytest.mark.parametrize("dtype", [fb.complex64, fb.complex128])
+def test_the_product_with_the_conjugate_is_real(dtype: fb.dtype):
+    z = fb.randn(1000, dtype=dtype)
+    assert not (z * z.conj()).imag.any()
+    assert not (z * z.conj().resolve_conj()).imag.any()
+    assert not (z.conj().resolve_conj() * z).imag.any()

@@ -39,7 +39,12 @@ inline namespace FLAMBEAU_VEC_TARGET {
 
 template <typename T>
 [[gnu::always_inline]] inline T where(bool condition, T a, same_t<T> b) {
-  return condition ? a : b;
+  if constexpr (Complex<T>) {
+    // Choices between numbers are operations on vectors, choices between objects are not.
+    return {condition ? a.re : b.re, condition ? a.im : b.im};
+  } else {
+    return condition ? a : b;
+  }
 }
 
 // --- classification: integers are always finite
