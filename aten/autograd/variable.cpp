@@ -187,9 +187,15 @@ void set_data(const Tensor& t, const Tensor& data) {
     const MetaLock lock(*meta);
     if (t.dtype() != data.dtype() || t.sizes() != data.sizes()) meta->accumulator = {};
   }
-  // The writes that the other memory has seen are not writes to this tensor or to its base.
-  t.impl()->detach_version_counter(t.impl()->version());
+  // The writes that the other memory has seen are not writes to this tensor or to its base. A fake
+  // tensor stands for one whose memory set_ has replaced, too, and takes the count of the memory.
+  ViewMeta* const view = view_meta_of(t);
+  const bool is_current = view && view->grad_version == t.impl()->version();
+  if (!answers_in_python(t)) t.impl()->detach_version_counter(t.impl()->version());
   t.impl()->shallow_copy_from(*data.impl());
+  if (!is_current) return;
+  const MetaLock lock(*view);
+  view->grad_version = t.impl()->version();
 }
 
 void retain_grad(const Tensor& t) {

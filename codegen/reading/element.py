@@ -16,8 +16,8 @@ from codegen.reading.context import Context
 from codegen.reading.entries import Draft
 
 _FORMS = (
-    re.compile(r"result = (?P<tensor>\w+)\[(?P<index>\w+) along (?P<dim>\w+)\]"),
-    re.compile(r"result\[(?P<index>\w+) along (?P<dim>\w+)\] \+= (?P<tensor>\w+)"),
+    re.compile(r"result = (?P<tensor>\w+)\[(?P<positions>\w+) along (?P<dim>\w+)\]"),
+    re.compile(r"result\[(?P<positions>\w+) along (?P<dim>\w+)\] \+= (?P<tensor>\w+)"),
 )
 
 
@@ -34,7 +34,7 @@ def read_element(draft: Draft, context: Context) -> Element | None:
         context.collector.add(text.position, "FB0104", message, hint, text.length)
         return None
     types = {arg.name: plain(arg.type) for arg in draft.schema.args}
-    for key, wanted in (("tensor", TENSOR), ("index", TENSOR), ("dim", INT)):
+    for key, wanted in (("tensor", TENSOR), ("positions", TENSOR), ("dim", INT)):
         if types.get(match[key]) != wanted:
             kind = "a Tensor" if wanted == TENSOR else "an int"
             message = f"element: expected {kind} argument, got '{match[key]}'"
@@ -42,4 +42,4 @@ def read_element(draft: Draft, context: Context) -> Element | None:
                 text.position, "FB0104", message, "name arguments of the schema", text.length
             )
             return None
-    return Element(match["tensor"], match["index"], match["dim"], adds=found[0] is None)
+    return Element(match["tensor"], match["positions"], match["dim"], adds=found[0] is None)

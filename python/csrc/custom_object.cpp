@@ -88,7 +88,7 @@ PyObject* describe(PyObject*, PyObject* name) {
 // _custom_class_name(object): "__torch__.torch.classes.ns.Name".
 PyObject* class_name(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
-    check_type(is_custom_object(o), "expected an object of a class of C++, got ",
+    check_type(is_custom_object(o), "classes: expected an object of a class of C++, got ",
                Py_TYPE(o)->tp_name);
     return PyUnicode_FromString(custom_class_of(*value_of(o)).name.c_str());
   });

@@ -4,6 +4,7 @@
 
 #include "aten/autograd/anomaly.h"
 #include "aten/autograd/variable.h"
+#include "aten/core/determinism.h"
 #include "aten/transforms/autocast.h"
 #include "python/csrc/arg_parser.h"
 #include "python/csrc/data.h"
@@ -51,15 +52,14 @@ bool TensorFacts::hold_for(PyObject* object) const {
 
 // --- threads -------------------------------------------------------------------------------------
 
-ThreadFacts ThreadFacts::now(PyObject* determinism) {
-  PyObject* const mode = PyDict_GetItemString(determinism, "mode");
+ThreadFacts ThreadFacts::now() {
   return {thread_state.grad_enabled,
           thread_state.inference_mode,
           autocast::is_enabled(DeviceType::CPU),
           autocast::is_enabled(DeviceType::CUDA),
           autocast::is_cache_enabled(),
           autograd::anomaly_mode(),
-          mode && PyLong_Check(mode) ? PyLong_AsLong(mode) : 0,
+          deterministic_mode(),
           autocast::dtype_of(DeviceType::CPU),
           autocast::dtype_of(DeviceType::CUDA),
           flambeau::default_dtype(),
@@ -190,13 +190,11 @@ int traverse_tensor_guard(PyObject* self, visitproc visit, void* arg) {
 
 PyObject* make_thread_guard(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
-    PyObject* determinism;
-    if (!PyArg_ParseTuple(args, "O!:_ThreadGuard", &PyDict_Type, &determinism)) return nullptr;
-    auto facts = std::make_unique<ThreadFacts>(ThreadFacts::now(determinism));
+    if (!PyArg_ParseTuple(args, ":_ThreadGuard")) return nullptr;
+    auto facts = std::make_unique<ThreadFacts>(ThreadFacts::now());
     Ref self = Ref::checked(type->tp_alloc(type, 0));
     auto* guard = reinterpret_cast<ThreadGuardObject*>(self.get());
     guard->facts = facts.release();
-    guard->determinism = Py_NewRef(determinism);
     return self.release();
   });
 }
@@ -208,16 +206,15 @@ PyObject* call_thread_guard(PyObject* self, PyObject* args, PyObject*) {
 }
 int traverse_thread_guard(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(reinterpret_cast<ThreadGuardObject*>(self)->determinism);
   return 0;
 }
 
-template <typename Object, PyObject* Object::* kHeld>
+template <typename Object>
 void dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   auto* guard = reinterpret_cast<Object*>(self);
   delete guard->facts;
-  Py_XDECREF(guard->*kHeld);
+  if constexpr (requires { guard->description; }) Py_XDECREF(guard->description);
   PyTypeObject* const type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -248,7 +245,7 @@ void add_simple_guards(PyObject* module) {
       {Py_tp_new, slot(make_tensor_guard)},
       {Py_tp_call, slot(call_tensor_guard)},
       {Py_tp_traverse, slot(traverse_tensor_guard)},
-      {Py_tp_dealloc, slot(dealloc<TensorGuardObject, &TensorGuardObject::description>)},
+      {Py_tp_dealloc, slot(dealloc<TensorGuardObject>)},
       {Py_tp_members, tensor_guard_members},
       {Py_tp_methods, tensor_guard_methods},
       {0, nullptr}};
@@ -258,7 +255,7 @@ void add_simple_guards(PyObject* module) {
       {Py_tp_new, slot(make_thread_guard)},
       {Py_tp_call, slot(call_thread_guard)},
       {Py_tp_traverse, slot(traverse_thread_guard)},
-      {Py_tp_dealloc, slot(dealloc<ThreadGuardObject, &ThreadGuardObject::determinism>)},
+      {Py_tp_dealloc, slot(dealloc<ThreadGuardObject>)},
       {0, nullptr}};
   thread_guard_type =
       type_from(module, "flambeau._C._ThreadGuard", sizeof(ThreadGuardObject), of_threads);

@@ -36,25 +36,23 @@ class TensorFacts {
 // The state of a thread that operators read.
 struct ThreadFacts {
   bool grad_enabled, inference_mode, autocasts, autocasts_cuda, keeps_casts, is_anomalous;
-  long determinism;  // 0: not needed, 1: warns, 2: raises
+  int determinism;  // 0: not needed, 1: warns, 2: raises
   ScalarType autocast_dtype, autocast_dtype_cuda, default_dtype;
   std::optional<Device> device;
   bool operator==(const ThreadFacts&) const = default;
 
-  // `determinism`: a dict with the "mode" above.
-  static ThreadFacts now(PyObject* determinism);
+  static ThreadFacts now();
 };
 
-// _C._TensorGuard(tensor) and _C._ThreadGuard(determinism): called, they tell whether a tensor or
-// the thread is as the given one was.
+// _C._TensorGuard(tensor) and _C._ThreadGuard(): called, they tell whether a tensor is as the given
+// one was, or the thread as it was then.
 struct TensorGuardObject {
   PyObject_HEAD TensorFacts* facts;
   PyObject* description;  // for messages; set by Python
 };
 struct ThreadGuardObject {
   PyObject_HEAD ThreadFacts* facts;
-  PyObject* determinism;
-  bool holds() const { return ThreadFacts::now(determinism) == *facts; }
+  bool holds() const { return ThreadFacts::now() == *facts; }
 };
 extern PyTypeObject* tensor_guard_type;
 extern PyTypeObject* thread_guard_type;

@@ -106,8 +106,8 @@ class ScriptObject(_C._CustomObject):
         if not setter:
             kind = "a read-only property" if name in described.properties else "no attribute"
             raise RuntimeError(
-                f"'{described.name}' object: can't set attribute: expected a property that can be "
-                f"written, got {kind} '{name}'"
+                f"classes: '{described.name}' object: can't set attribute: expected a property that can "
+                f"be written, got {kind} '{name}'"
             )
         described.methods[setter].call((self, value), {})
 
@@ -128,8 +128,8 @@ class ScriptObject(_C._CustomObject):
         described = self._described()
         if "__setstate__" not in described.static:
             raise RuntimeError(
-                f"Tried to serialize object {described.name}, which does not have a __getstate__ method: "
-                "expected a class with def_pickle(), got one without"
+                f"classes: Tried to serialize object {described.name}, which does not have a __getstate__ "
+                "method: expected a class with def_pickle(), got one without"
             )
         state = described.methods["__getstate__"].call((self,), {})
         return _restored, (described.name, state)

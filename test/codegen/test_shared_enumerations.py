@@ -67,9 +67,13 @@ SOME = [
 ]
 
 
+# Kinds of arguments that only operators of programs in C++ have.
+OF_PROGRAMS = {"ParamKind": ("StringList", "CustomObject")}
+
+
 @pytest.mark.parametrize(("header", "name", "ours"), SAME, ids=[name for _, name, _ in SAME])
 def test_generator_and_header_have_the_same_enumerators(header: str, name: str, ours: list[str]):
-    theirs = enumerators(header, name)
+    theirs = [kind for kind in enumerators(header, name) if kind not in OF_PROGRAMS.get(name, ())]
     if name in ("ScalarType", "ParamKind"):
         assert theirs == list(ours), "tables and masks count on the order"
     assert sorted(theirs) == sorted(ours)

@@ -96,19 +96,15 @@ SETTINGS = {
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_the_state_of_the_thread_is_compared(setting):
-    from flambeau._state import determinism
-
-    outside = _C._ThreadGuard(determinism._state)
+    outside = _C._ThreadGuard()
     with setting():
-        inside = _C._ThreadGuard(determinism._state)
+        inside = _C._ThreadGuard()
         assert inside() and not outside()
     assert outside() and not inside()
 
 
 def test_determinism_and_the_default_dtype_are_compared():
-    from flambeau._state import determinism
-
-    guard = _C._ThreadGuard(determinism._state)
+    guard = _C._ThreadGuard()
     kinds = (fb.float32, fb.float64)
     for set_to in (fb.use_deterministic_algorithms, lambda on: fb.set_default_dtype(kinds[on])):
         set_to(True)

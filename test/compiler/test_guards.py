@@ -20,8 +20,7 @@ class Box:
 
 
 def guards(*steps, roots=1, outputs=()):
-    state = {"mode": 0}
-    return _C._Guards(roots, list(steps), outputs, _C._ThreadGuard(state), lambda a, b: a == b)
+    return _C._Guards(roots, list(steps), outputs, _C._ThreadGuard(), lambda a, b: a == b)
 
 
 # --- remembered reads ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from distributed.test_examples import FOLDER, as_of, launched, losses
+from distributed.test_examples import FOLDER, as_of, launched, losses, of_pytorch
 
 PROGRAMS = {"parameter_server": 8, "remote_recurrent": 8, "batched_updates": 12, "remote_pipeline": 8}
 
@@ -24,7 +24,8 @@ def all_losses(framework: str, folder: Path, size: int, names: list[str]) -> dic
         folder.joinpath(path.name).write_text(as_of(framework, path.read_text()))
     script = folder / "all_of_them.py"
     script.write_text(as_of(framework, ALL))
-    output = launched(framework, size, script, *names)
+    start = of_pytorch if framework == "torch" else launched
+    output = start(size, script, *names)
     return {part.split()[0]: losses(part) for part in output.split("program ")[1:]}
 
 

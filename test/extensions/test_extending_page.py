@@ -25,6 +25,8 @@ RUN_BY = {
     'load("lltm_cpp"': "test_a_module_with_pybind",
     'm.def("shrink': "test_an_operator",
     'load("shrink"': "test_an_operator",
+    "m.class_<Window>": "test/extensions/test_public_styles.py::test_the_program_of_the_page",
+    "window.push(x)": "test/extensions/test_public_styles.py::test_the_program_of_the_page",
     "- extension: signals": "test_the_file_of_operators",
     "codegen explain soft_clip": "test/codegen/test_extension.py::test_the_commands_of_the_page_work",
     "load_operators(": "test_operators_from_yaml",

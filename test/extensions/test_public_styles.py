@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import re
 import shutil
 import sys
 from importlib import import_module
@@ -206,6 +207,20 @@ def test_an_operator_over_an_object(queue, window):
     for wrong in (None, torch.ones(3), 3):
         with pytest.raises(RuntimeError, match="Window"):
             queue.smoothed(x, wrong)
+
+
+def test_the_program_of_the_page(queue):
+    """What docs/extending.md shows, with the class and the operator that it shows beside."""
+    page = (EXAMPLES.parents[1] / "docs" / "extending.md").read_text()
+    source = " ".join((EXAMPLES / "queue" / "queue.cpp").read_text().split())
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.M | re.S)
+    (declared,) = [text for _, text in blocks if "m.class_<Window>" in text]
+    for line in declared.splitlines()[:3]:
+        assert line.strip() in source
+    (program,) = [text for _, text in blocks if "window.push(x)" in text]
+    names = {"flambeau": torch, "x": torch.ones(2)}
+    exec(compile(program, "docs/extending.md", "exec"), names)
+    assert len(names["window"]) == 1
 
 
 def test_boxed_kernels_and_calls_by_name(queue):

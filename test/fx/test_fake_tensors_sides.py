@@ -9,7 +9,10 @@ scenario = Scenarios()
 
 
 def fake(torch):
-    return importlib.import_module(f"{torch.__name__}._subclasses.fake_tensor")
+    module = importlib.import_module(f"{torch.__name__}._subclasses.fake_tensor")
+    if torch.__name__ == "torch":
+        module.FakeTensorMode.cache_clear()  # results from programs of other tests
+    return module
 
 
 def of(t):

@@ -63,10 +63,14 @@ MISUSES = {
 
 def categories(torch, call):
     # PyTorch says some of them once in a process; here only whether they are said.
+    before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call(torch)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(torch)
+    finally:
+        torch.set_warn_always(before)
     return sorted({w.category.__name__ for w in caught})
 
 

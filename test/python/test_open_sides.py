@@ -148,7 +148,7 @@ def test_range_of_wrong_types():
 
     made = flambeau._C._profiler._RecordFunctionFast  # PyTorch ends the process for these
     for arguments in ((3,), ("a", 3), ("a", [], 4)):
-        with pytest.raises(RuntimeError, match="_RecordFunctionFast: expected"):
+        with pytest.raises(RuntimeError, match="record_function: expected"):
             made(*arguments)
 
 

@@ -83,6 +83,11 @@ class FakeTensor(Tensor):
 
     @data.setter
     def data(self, new: Any) -> None:
+        if not isinstance(new, FakeTensor):
+            raise RuntimeError(
+                f"data: expected a fake tensor for set_data of a fake one, got {type(new).__name__} "
+                "(incompatible tensor type)"
+            )
         _DATA.__set__(self, new)
         self._elem, self.fake_mode, self._memory = new._elem, new.fake_mode, new._memory
 

@@ -44,14 +44,14 @@ class RecordFunctionFast:
             (keyword_values, dict | None, "a dict as keyword_values"),
         ):
             if not isinstance(value, kind):
-                raise RuntimeError(f"_RecordFunctionFast: expected {what}, got {type(value).__name__}")
+                raise RuntimeError(f"record_function: expected {what}, got {type(value).__name__}")
         self._name, self._values = name, None if input_values is None else tuple(input_values)
         self._handle: int | None = None
 
     def __enter__(self) -> None:
         if self._handle is not None:
             raise RuntimeError(
-                f"_RecordFunctionFast: expected '{self._name}' to have ended, got one that is entered"
+                f"record_function: expected a range that has ended, got '{self._name}', which is entered"
             )
         if self._values is None:
             self._handle = _C._profiler_enter(self._name)
@@ -60,9 +60,7 @@ class RecordFunctionFast:
 
     def __exit__(self, *exception: object) -> None:
         if self._handle is None:
-            raise RuntimeError(
-                f"_RecordFunctionFast: expected '{self._name}' to be entered, got one that is not"
-            )
+            raise RuntimeError(f"record_function: expected '{self._name}' to be entered, got one that is not")
         if self._values is None:
             _C._profiler_exit(self._handle)
         else:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import flambeau
-from flambeau._state import determinism
 from flambeau.compiler.capture.origins import Origin
 
 
@@ -137,5 +136,5 @@ def describe_tensor(tensor: flambeau.Tensor) -> str:
 
 def thread_check() -> Callable[[], bool]:
     """Return a function that tells whether the thread's modes, autocast and defaults are as they are now."""
-    check: Callable[[], bool] = flambeau._C._ThreadGuard(determinism._state)
+    check: Callable[[], bool] = flambeau._C._ThreadGuard()
     return check

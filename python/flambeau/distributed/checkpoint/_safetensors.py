@@ -117,7 +117,7 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise ValueError("a key occurs twice")
+            raise ValueError(f"load: expected {len(found)} different keys, got {len(pairs)} keys")
         return found
 
     try:

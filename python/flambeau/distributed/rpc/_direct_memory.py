@@ -57,7 +57,7 @@ def _read_all(process: int, own: int, theirs: int, size: int) -> None:
     while size:
         count = _read(process, [own], [theirs], [size])
         if count == 0:
-            raise OSError("the memory of the other worker ends early")
+            raise OSError(f"rpc: expected {size} more bytes in the memory of the other worker, got none")
         own, theirs, size = own + count, theirs + count, size - count
 
 
@@ -133,7 +133,9 @@ class DirectMemory:
         Raises: OSError if the memory can't be read.
         """
         if self._process is None:
-            raise OSError("the other worker sends addresses, but its memory can't be read")
+            raise OSError(
+                "rpc: expected tensors, got addresses of the other worker, but its memory can't be read"
+            )
         ticket, *addresses = struct.unpack(f"<{1 + len(dense)}Q", section)
         blocks = [
             (t.data_ptr(), address, t.numel() * t.element_size())
