@@ -241,22 +241,20 @@ PyMemberDef tensor_guard_members[] = {
 }  // namespace
 
 void add_simple_guards(PyObject* module) {
-  PyType_Slot of_tensors[] = {
-      {Py_tp_new, slot(make_tensor_guard)},
-      {Py_tp_call, slot(call_tensor_guard)},
-      {Py_tp_traverse, slot(traverse_tensor_guard)},
-      {Py_tp_dealloc, slot(dealloc<TensorGuardObject>)},
-      {Py_tp_members, tensor_guard_members},
-      {Py_tp_methods, tensor_guard_methods},
-      {0, nullptr}};
+  PyType_Slot of_tensors[] = {{Py_tp_new, slot(make_tensor_guard)},
+                              {Py_tp_call, slot(call_tensor_guard)},
+                              {Py_tp_traverse, slot(traverse_tensor_guard)},
+                              {Py_tp_dealloc, slot(dealloc<TensorGuardObject>)},
+                              {Py_tp_members, tensor_guard_members},
+                              {Py_tp_methods, tensor_guard_methods},
+                              {0, nullptr}};
   tensor_guard_type =
       type_from(module, "flambeau._C._TensorGuard", sizeof(TensorGuardObject), of_tensors);
-  PyType_Slot of_threads[] = {
-      {Py_tp_new, slot(make_thread_guard)},
-      {Py_tp_call, slot(call_thread_guard)},
-      {Py_tp_traverse, slot(traverse_thread_guard)},
-      {Py_tp_dealloc, slot(dealloc<ThreadGuardObject>)},
-      {0, nullptr}};
+  PyType_Slot of_threads[] = {{Py_tp_new, slot(make_thread_guard)},
+                              {Py_tp_call, slot(call_thread_guard)},
+                              {Py_tp_traverse, slot(traverse_thread_guard)},
+                              {Py_tp_dealloc, slot(dealloc<ThreadGuardObject>)},
+                              {0, nullptr}};
   thread_guard_type =
       type_from(module, "flambeau._C._ThreadGuard", sizeof(ThreadGuardObject), of_threads);
 }
