@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from distributed.ranks import RESET, ROOT, Job, environment, left_behind, segments
+from distributed.ranks import ROOT, Job, environment, left_behind, segments
 
 FOLDER = ROOT / "examples/distributed"
 PROGRAMS = ["data_parallel", "sharded_parameters", "tensor_parallel", "two_dimensions", "checkpointed"]
@@ -32,9 +32,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def of_pytorch(size: int, *words: object) -> str:
     """Return what rank 0 prints, without PyTorch's launcher, whose processes need seconds for imports."""
     code = OF_PYTORCH.format(arguments=[str(word) for word in words])
-    ended = Job(size, code, "torch").ends(100)
-    if any(RESET in one.output for one in ended):
+    for _ in range(3):  # now and then PyTorch's workers lose each other at their start or end
         ended = Job(size, code, "torch").ends(100)
+        if not any(one.status for one in ended):
+            break
     assert [one.status for one in ended] == [0] * size, [one.output[-3000:] for one in ended]
     return ended[0].output
 

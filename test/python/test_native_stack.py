@@ -23,7 +23,7 @@ def plain():
     print("small", fb.ops.aten.add.Tensor(fb.ones(2), 1).tolist())
 
 fails("main")
-for size, target, args in ((1 << 20, fails, ("other",)), (1 << 17, plain, ())):
+for size, target, args in ((1 << 20, fails, ("other",)), (1 << 19, plain, ())):
     threading.stack_size(size)
     other = threading.Thread(target=target, args=args)
     other.start()
