@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+# The blocks of some kernels lie on the stack, up to 262 KB in one frame: the small thread has twice as much.
 PROGRAM = """
 import sys, threading
 import flambeau as fb
