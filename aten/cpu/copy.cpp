@@ -11,6 +11,7 @@
 #include "aten/cpu/cast.h"
 #include "aten/cpu/device_copy.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/scratch.h"
 #include "aten/cpu/transpose.h"
 
 namespace flambeau {
@@ -77,7 +78,8 @@ void copy_nest(StridedLoop& nest, CastLoop cast, int64_t to_bytes, int64_t from_
   const int64_t row_stride1 = nest.ndim > 1 ? nest.strides[1][1] : 0;
   const int64_t cost = shape.columns * shape.rows * (to_bytes + from_bytes) / 4 + 1;
   parallel_for(0, tiles.count(), cost, [&](int64_t begin, int64_t end) {
-    alignas(64) char buffer[kBlock * 16];
+    Scratch<> scratch;
+    char* const buffer = by_rows ? nullptr : scratch.take(shape.columns * shape.rows * to_bytes);
     tiles.visit(begin, end, [&](const Tile& tile) {
       if (by_rows) {
         for (int64_t r = 0; r < tile.rows; ++r) {

@@ -1,15 +1,13 @@
 // The execution of fused parts: tiles in parallel, the codes of each tile in order.
 #include <atomic>
 #include <chrono>
-#include <memory>
 
 #include "aten/cpu/fused_plan.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/scratch.h"
 
 namespace flambeau {
 namespace {
-
-constexpr int64_t kStackBytes = 65536;
 
 // What a buffer holds from an earlier tile: elements of a broadcast array.
 struct Kept {
@@ -128,16 +126,8 @@ class FusedTiles {
 
 uint32_t run_range(const FusedPart& part, const FusedSlot* slots, char* const* data, int64_t begin,
                    int64_t end) {
-  if (part.scratch <= kStackBytes) {
-    alignas(64) char scratch[kStackBytes];
-    return FusedTiles(part, slots, data, scratch).run(begin, end);
-  }
-  constexpr size_t kLine = 64;
-  const std::unique_ptr<char[]> scratch(new char[static_cast<size_t>(part.scratch) + kLine]);
-  void* first = scratch.get();
-  size_t space = static_cast<size_t>(part.scratch) + kLine;
-  std::align(kLine, static_cast<size_t>(part.scratch), first, space);
-  return FusedTiles(part, slots, data, static_cast<char*>(first)).run(begin, end);
+  Scratch<> scratch;
+  return FusedTiles(part, slots, data, scratch.take(part.scratch)).run(begin, end);
 }
 
 }  // namespace

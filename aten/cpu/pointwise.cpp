@@ -13,6 +13,7 @@
 #include "aten/cpu/loop_choice.h"
 #include "aten/cpu/parallel.h"
 #include "aten/cpu/pointwise_recording.h"
+#include "aten/cpu/scratch.h"
 
 namespace flambeau {
 
@@ -127,6 +128,28 @@ uint32_t run_parallel(const DenseRun& run, int64_t n) {
 
 constexpr int64_t kSmall = 4096;  // elements that never repay a parallel region
 
+uint32_t run_dense(const DenseRun& run, int64_t n) {
+  return n <= kSmall ? run.range(0, n) : run_parallel(run, n);
+}
+
+// Fills a block with each number among the operands first. A function of its own, so that calls
+// without numbers have a small frame.
+[[gnu::noinline]] uint32_t run_with_numbers(DenseRun& run, ArrayRef<Operand> operands, int64_t n,
+                                            ScalarType stored) {
+  const int64_t most = n < kBlock ? n : kBlock;
+  Scratch<8192> splatted;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].tensor) continue;
+    const int64_t width = run.bytes[i + 1];
+    char* const buffer = splatted.take(most * width);
+    operands[i].scalar->store(stored, buffer);
+    splat(buffer, width, most, buffer);
+    run.numbers |= 1u << (i + 1);
+    run.data[i + 1] = buffer;
+  }
+  return run_dense(run, n);
+}
+
 void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
                  ArrayRef<Operand> operands, ArrayRef<Scalar> params) {
   Params values;
@@ -136,22 +159,12 @@ void run_uniform(const PointwiseOp& op, const Uniform& u, const Tensor& out,
   const int64_t width = static_cast<int64_t>(element_size(u.stored));
   run.data[0] = static_cast<char*>(out.data());
   run.bytes[0] = static_cast<int64_t>(element_size(out.dtype()));
-  alignas(64) char splatted[kMaxNumbers][kBlock * 16];
-  int used = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
     run.bytes[i + 1] = width;
-    if (operands[i].tensor) {
-      run.data[i + 1] = static_cast<char*>(operands[i].tensor->data());
-      continue;
-    }
-    char* const buffer = splatted[used++];
-    run.numbers |= 1u << (i + 1);
-    run.data[i + 1] = buffer;
-    operands[i].scalar->store(u.stored, buffer);
-    splat(buffer, width, n < kBlock ? n : kBlock, buffer);
+    if (operands[i].tensor) run.data[i + 1] = static_cast<char*>(operands[i].tensor->data());
   }
   if (n == 0) return;
-  check_loop_errors(n <= kSmall ? run.range(0, n) : run_parallel(run, n));
+  check_loop_errors(u.count ? run_with_numbers(run, operands, n, u.stored) : run_dense(run, n));
 }
 
 // --- the general case ------------------------------------------------------------------------
@@ -233,16 +246,26 @@ class StridedRun {
            (tile.rows == 1 || nest_.strides[a][1] == tile.columns * sides_[a].own_bytes);
   }
 
+  // Not of arrays that lie in place in every tile.
+  bool needs_buffer(int a, TileShape shape) const {
+    if (sides_[a].constant || !reads_rows_in_place(a)) return true;
+    const bool is_gapless = shape.columns == nest_.sizes[0] &&
+                            nest_.strides[a][1] == shape.columns * sides_[a].own_bytes;
+    return shape.rows > 1 && !is_gapless;
+  }
+
   TileSide side_of(int a, const Tile& tile) const {
     return {tile.data[a], nest_.strides[a][0], nest_.ndim > 1 ? nest_.strides[a][1] : 0,
             sides_[a].own_bytes, sides_[a].cast};
   }
 
   uint32_t run_tiles(const Tiles& tiles, int64_t begin, int64_t end, TileShape shape) const {
-    alignas(64) char buffers[kMaxOperands + 1][kBlock * 16];
-    const int64_t most = std::min(shape.columns * shape.rows, kBlock);
-    for (int a = 1; a < nest_.arrays; ++a) {
-      if (!sides_[a].constant) continue;
+    Scratch<12288> scratch;
+    char* buffers[kMaxOperands + 1];
+    const int64_t most = shape.columns * shape.rows;
+    for (int a = 0; a < nest_.arrays; ++a) {
+      buffers[a] = needs_buffer(a, shape) ? scratch.take(most * sides_[a].loop_bytes) : nullptr;
+      if (!sides_[a].constant || a == 0) continue;
       sides_[a].cast(1, nest_.data[a], 0, buffers[a], 0);
       splat(buffers[a], sides_[a].loop_bytes, most, buffers[a]);
     }

@@ -9,8 +9,10 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/shape.h"
+#include "aten/cpu/cascade.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/parallel.h"
+#include "aten/cpu/scratch.h"
 #include "c10/core/interrupt.h"
 
 namespace flambeau {
@@ -20,44 +22,6 @@ constexpr int64_t kPartCost = 2 * kSerialCost;  // of one thread's part in paral
 // How many elements of a fiber, or rows, are reduced between two checks for an interrupt.
 constexpr int64_t kLongFiber = int64_t{1} << 26;
 constexpr int64_t kRowsPerCheck = 256;
-
-constexpr size_t kMaxAcc = 16;  // bytes of one accumulator
-
-// Partial results in levels, as carries in a number of base kRadix: any one accumulator takes few
-// steps, so the rounding error of a sum of n steps grows with kRadix * log(n).
-template <int64_t kWidth>
-class Cascade {
- public:
-  Cascade(const ReduceLoops& loops, int64_t n) : loops_(loops), n_(n) { open(0); }
-  char* lowest() { return levels_[0]; }
-  // Call after each step into lowest().
-  void step() {
-    for (int l = 0; ++steps_[l] == kRadix && l + 1 < kLevels; ++l) {
-      if (l + 1 == used_) open(l + 1);
-      loops_.merge(n_, levels_[l], levels_[l + 1]);
-      loops_.init(n_, levels_[l]);
-      steps_[l] = 0;
-    }
-  }
-  void merge_into(char* acc) {
-    for (int l = 0; l < used_; ++l) loops_.merge(n_, levels_[l], acc);
-  }
-
- private:
-  static constexpr int64_t kRadix = 32;
-  static constexpr int kLevels = 5;
-  void open(int level) {
-    loops_.init(n_, levels_[level]);
-    steps_[level] = 0;
-    used_ = level + 1;
-  }
-
-  const ReduceLoops& loops_;
-  int64_t n_;
-  int used_ = 0;
-  int64_t steps_[kLevels];
-  alignas(64) char levels_[kLevels][kWidth * kMaxAcc];
-};
 
 struct Side {
   CastLoop cast;  // to the compute type; from the loop's output type for the result
@@ -90,6 +54,8 @@ class Reduction {
   void reduce_rows(char* const* bases, int64_t n, Range reduced, char* acc) const;
   int64_t rows_at_once(int64_t n) const;
   void reduce_blocks(char* const* bases, int64_t n, int64_t rows, Range reduced, char* acc) const;
+  bool in_place(int a, int64_t n, int64_t stride) const;
+  char* buffer_for(int a, int64_t n, int64_t stride, Scratch<>& scratch) const;
   const char* column(int a, const char* data, int64_t n, int64_t stride, char* buffer) const;
   void finish(Range outputs, const char* acc) const;
   void finish_run(char* const* at, int64_t n, const char* acc) const;
@@ -193,11 +159,21 @@ void Reduction::add_operand(const Tensor& t, IntArrayRef sizes, uint64_t mask) {
   reduced_.add(t.data(), own[1], strides[1], bytes);
 }
 
+// Whether the loop takes `n` elements of operand `a`, or of the output, where they are.
+bool Reduction::in_place(int a, int64_t n, int64_t stride) const {
+  return sides_[a].same_type && (stride == sides_[a].own_bytes || n == 1);
+}
+
+// Memory for `n` elements of operand `a`, or of the output; null if the loop needs none.
+char* Reduction::buffer_for(int a, int64_t n, int64_t stride, Scratch<>& scratch) const {
+  return in_place(a, n, stride) ? nullptr : scratch.take(n * sides_[a].loop_bytes);
+}
+
 // `n` elements of operand `a` as the loop wants them: in place, or gathered into `buffer`.
 const char* Reduction::column(int a, const char* data, int64_t n, int64_t stride,
                               char* buffer) const {
+  if (in_place(a, n, stride)) return data;
   const Side& side = sides_[a];
-  if (side.same_type && (stride == side.own_bytes || n == 1)) return data;
   if (stride == 0) {  // a let tensor, along a fiber
     side.cast(1, data, 0, buffer, 0);
     splat(buffer, side.loop_bytes, n, buffer);
@@ -244,8 +220,12 @@ void Reduction::reduce_run(char* const* at, int64_t n, char* acc) const {
     loops_.inner(1, n, at, steps, operands_, params_, acc);
     return;
   }
-  alignas(64) char buffers[kMaxArrays][kBlock * 16];
-  Cascade<1> cascade(loops_, 1);
+  Scratch<> scratch;
+  char* buffers[kMaxArrays];
+  const int64_t most = std::min(kBlock, n);
+  for (int a = 0; a < operands_; ++a)
+    buffers[a] = buffer_for(a, most, reduced_.strides[a][0], scratch);
+  Cascade cascade(loops_, 1, acc_size_);
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t run = std::min(kBlock, n - i);
     char* in[kMaxArrays];
@@ -270,7 +250,7 @@ void Reduction::reduce_fiber(char* const* bases, Range reduced, char* acc) const
   Odometer rows(reduced_, 1);
   rows.move_to(bases, reduced.begin / width);
   int64_t column = reduced.begin % width;
-  Cascade<1> cascade(loops_, 1);
+  Cascade cascade(loops_, 1, acc_size_);
   for (int64_t left = reduced.size(); left > 0;) {
     const int64_t run = std::min(width - column, left);
     char* at[kMaxArrays];
@@ -309,8 +289,10 @@ void Reduction::accumulate_fibers(Range outputs, Range reduced, char* acc) const
 // --- row after row ---------------------------------------------------------------------------
 
 void Reduction::reduce_rows(char* const* bases, int64_t n, Range reduced, char* acc) const {
-  alignas(64) char buffers[kMaxArrays][kBlock * 16];
-  Cascade<kBlock> cascade(loops_, n);
+  Scratch<> scratch;
+  char* buffers[kMaxArrays];
+  for (int a = 0; a < operands_; ++a) buffers[a] = buffer_for(a, n, kept_.strides[a][0], scratch);
+  Cascade cascade(loops_, n, acc_size_);
   Odometer row(reduced_);
   row.move_to(bases, reduced.begin);
   const char* last[kMaxArrays] = {};
@@ -342,10 +324,13 @@ int64_t Reduction::rows_at_once(int64_t n) const {
 // Short rows do not repay a step each: `rows` of them are one, whose parts are merged at the end.
 void Reduction::reduce_blocks(char* const* bases, int64_t n, int64_t rows, Range reduced,
                               char* acc) const {
-  alignas(64) char buffers[kMaxArrays][kBlock * 16];
-  alignas(64) char parts[kBlock * kMaxAcc];
   const int64_t width = n * rows, blocks = reduced.size() / rows;
-  Cascade<kBlock> cascade(loops_, width);
+  Scratch<> scratch;
+  char* buffers[kMaxArrays];
+  for (int a = 0; a < operands_; ++a)
+    buffers[a] = buffer_for(a, width, sides_[a].own_bytes, scratch);
+  char* const parts = scratch.take(width * static_cast<int64_t>(acc_size_));
+  Cascade cascade(loops_, width, acc_size_);
   char* in[kMaxArrays] = {};
   for (int64_t i = 0; i < blocks; ++i) {
     if (i % kRowsPerCheck == 0) check_interrupt();
@@ -390,17 +375,18 @@ void Reduction::accumulate(Range outputs, Range reduced, char* acc) const {
 // --- results ---------------------------------------------------------------------------------
 
 void Reduction::finish_run(char* const* at, int64_t n, const char* acc) const {
-  alignas(64) char buffers[kMaxArrays][kBlock * 16];
+  Scratch<> scratch;
   char* lets[kMaxArrays];
   for (int a = first_let_; a < operands_; ++a) {
-    lets[a - first_let_] = const_cast<char*>(column(a, at[a], n, kept_.strides[a][0], buffers[a]));
+    const int64_t stride = kept_.strides[a][0];
+    char* const buffer = buffer_for(a, n, stride, scratch);
+    lets[a - first_let_] = const_cast<char*>(column(a, at[a], n, stride, buffer));
   }
   const Side& side = sides_[operands_];
   const int64_t stride = kept_.strides[operands_][0];
-  const bool in_place = side.same_type && (stride == side.own_bytes || n == 1);
-  char* result = in_place ? at[operands_] : buffers[operands_];
-  loops_.finish(n, acc, lets, params_, count_, result);
-  if (!in_place) side.cast(n, result, side.loop_bytes, at[operands_], stride);
+  char* const buffer = buffer_for(operands_, n, stride, scratch);
+  loops_.finish(n, acc, lets, params_, count_, buffer ? buffer : at[operands_]);
+  if (buffer) side.cast(n, buffer, side.loop_bytes, at[operands_], stride);
 }
 
 void Reduction::finish(Range outputs, const char* acc) const {
@@ -416,9 +402,11 @@ void Reduction::run_over_outputs() const {
   const int64_t fibers = kLongFiber / std::max<int64_t>(count_, 1);
   const int64_t at_once = by_rows_ ? kBlock : std::clamp<int64_t>(fibers, 1, kBlock);
   parallel_for(0, parts, kPartCost, [&](int64_t first, int64_t last) {
-    const int64_t end = outputs_ * last / parts;
-    alignas(64) char acc[kBlock * kMaxAcc];
-    for (int64_t i = outputs_ * first / parts; i < end; i += at_once) {
+    const int64_t begin = outputs_ * first / parts, end = outputs_ * last / parts;
+    Scratch<> scratch;
+    char* const acc =
+        scratch.take(std::min(at_once, end - begin) * static_cast<int64_t>(acc_size_));
+    for (int64_t i = begin; i < end; i += at_once) {
       const Range block{i, std::min(end, i + at_once)};
       accumulate(block, {0, count_}, acc);
       finish(block, acc);

@@ -11,7 +11,7 @@
 namespace flambeau::python {
 namespace {
 
-constexpr uintptr_t kReserve = uintptr_t{256} << 10;  // for kernels, and for the error itself
+constexpr uintptr_t kReserve = uintptr_t{64} << 10;  // for kernels, and for the error itself
 
 // The end of the thread's stack; nothing is reserved where the system does not tell.
 struct StackEnd {
@@ -25,7 +25,7 @@ StackEnd end_of_stack() {
   const bool is_known = pthread_attr_getstack(&attributes, &lowest, &size) == 0;
   pthread_attr_destroy(&attributes);
   if (!is_known) return {};
-  return {reinterpret_cast<uintptr_t>(lowest), std::min<uintptr_t>(kReserve, size / 4)};
+  return {reinterpret_cast<uintptr_t>(lowest), std::min<uintptr_t>(kReserve, size / 2)};
 }
 
 }  // namespace
