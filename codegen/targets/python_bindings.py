@@ -42,7 +42,7 @@ class TableEntry:
 
     name: str
     symbol: str
-    doc: str
+    text: int  # the number of what `help()` shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +110,17 @@ def emit(model: Model) -> Iterator[File]:
     yield _tables(found, [slot_decl(i) for i in operators])
 
 
-def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
+def _tables(found: tuple[Callable, ...], number_slots: list[SlotDecl]) -> File:
     named = [
         (
             namespace,
             TableEntry(
                 name,
                 python_spelling.symbol_of(namespace, name),
-                python_spelling.symbol_of(c.namespace, c.name),
+                number,
             ),
         )
-        for c in found
+        for number, c in enumerate(found)
         for namespace, name in ((c.namespace, c.name), *((a.namespace, a.name) for a in c.aliases))
     ]
     names = sorted({namespace for namespace, _ in named if namespace is not None} | {""})
@@ -130,11 +130,11 @@ def _tables(found: Iterable[Callable], number_slots: list[SlotDecl]) -> File:
         "python_tables.cpp.j2",
         "python/tables.cpp",
         callables=tuple(entry for _, entry in named),
-        documented=tuple(python_spelling.symbol_of(c.namespace, c.name) for c in found),
+        key=python_spelling.key_of_texts(found),
         methods=tuple(entry for namespace, entry in named if namespace is None),
         namespaces=tuple(
             NamespaceDecl(
-                f'{{"{name}", {name or "top"}_functions}}',
+                f'{{"{name}", {name or "top"}_functions, {name or "top"}_functions_texts}}',
                 f"{name or 'top'}_functions",
                 tuple(e for namespace, e in named if namespace == name),
             )

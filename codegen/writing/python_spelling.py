@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codegen.deriving.signatures import COMMUTATIVE
+from codegen.deriving.signatures import COMMUTATIVE, Callable
 from codegen.model import ListType, OptionalType, Type
 
 PARAM_KINDS = {
@@ -134,3 +136,9 @@ def overridden_names(symbol: str, arity: int, operator: str, inplace: bool) -> t
 def symbol_of(namespace: str | None, name: str) -> str:
     """Return the C++ name of what binds a function, or a method (no namespace)."""
     return f"method_{name}" if namespace is None else f"function_{namespace or 'top'}_{name}"
+
+
+def key_of_texts(callables: Iterable[Callable]) -> str:
+    """Return what a file of texts and the tables of the binding have in common if they fit together."""
+    names = "\n".join(symbol_of(c.namespace, c.name) for c in callables)
+    return hashlib.sha256(names.encode()).hexdigest()[:16]

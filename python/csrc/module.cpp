@@ -12,6 +12,7 @@
 #include "python/csrc/memory_history.h"
 #include "python/csrc/module_slots.h"
 #include "python/csrc/operator_call.h"
+#include "python/csrc/operator_texts.h"
 #include "python/csrc/private_device.h"
 #include "python/csrc/profiling.h"
 #include "python/csrc/pybind_module.h"
@@ -32,6 +33,7 @@ void add_namespaces(PyObject* module) {
   for (NamespaceTable* table = generated_namespaces; table->name; ++table) {
     const std::string name = *table->name ? text_of("_", table->name) : std::string("_functions");
     Ref part = Ref::checked(PyModule_New(text_of("flambeau._C.", name).c_str()));
+    set_texts(table->functions, table->texts);
     checked(PyModule_AddFunctions(part.get(), table->functions));
     checked(PyModule_AddObjectRef(module, name.c_str(), part.get()));
     PyObject* modules = PyImport_GetModuleDict();

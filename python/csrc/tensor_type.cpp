@@ -16,6 +16,7 @@
 #include "python/csrc/data.h"
 #include "python/csrc/generated.h"
 #include "python/csrc/numpy_types.h"
+#include "python/csrc/operator_texts.h"
 #include "python/csrc/torch_dispatch.h"
 #include "python/csrc/torch_function.h"
 #include "python/csrc/type_docs.h"
@@ -315,6 +316,7 @@ void make_tensor_type(PyObject* module) {
   release_py_object = &release_object;
   guard_methods(handwritten_tensor_methods, &methods);
   guard_methods(autograd_methods, &methods);
+  set_texts(generated_tensor_methods, generated_tensor_texts);
   add_tensor_methods(generated_tensor_methods);
   for (PyGetSetDef* table : {handwritten_tensor_getset, autograd_getset}) {
     for (; table->name; ++table) getset.push_back(guarded_property(table));

@@ -50,6 +50,7 @@ extern PyType_Slot generated_tensor_slots[];
 struct NamespaceTable {
   const char* name;  // "" for flambeau itself
   PyMethodDef* functions;
+  const uint16_t* texts;  // the number of each function's text in the file of texts
 };
 extern NamespaceTable generated_namespaces[];
 

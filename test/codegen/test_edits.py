@@ -23,7 +23,7 @@ def outputs(native: str, derivatives: str, folder: Path) -> dict[str, str]:
     (folder / "derivatives.yaml").write_text(derivatives)
     model, found = load(folder / "native_functions.yaml", folder / "derivatives.yaml")
     assert not found and model is not None
-    return {path: text for path, text in emit_all(model).items() if path.endswith((".h", ".cpp"))}
+    return {path: text for path, text in emit_all(model).items() if path.endswith((".h", ".cpp", ".txt"))}
 
 
 @cache
@@ -89,12 +89,6 @@ EDITS = {
     "view": (0, "view: negate(self)", "view: conjugate(self)", 3),
     "kernels": (0, "shape: mm(self, mat2)", "shape: mm(mat2, self)", 4),
     "derivative": (1, "self: mm(grad, conj(t(mat2)))", "self: mm(grad, t(conj(mat2)))", 2),
-    "documentation": (
-        0,
-        "summary: Product of two matrices (n, k)",
-        "summary: The product of two matrices (n, k)",
-        1,
-    ),
     "signature": (
         0,
         "hardtanh(Tensor self, Scalar min_val=-1,",
@@ -112,6 +106,16 @@ def test_an_edit_compiles_few_files(kind: str, before: dict[str, str], tmp_path:
     assert texts[index].count(old) == 1, f"{kind}: choose another entry"
     texts[index] = texts[index].replace(old, new)
     assert compiler_runs(compiled(before, outputs(texts[0], texts[1], tmp_path))) <= most
+
+
+def test_an_edit_of_documentation_compiles_nothing(before: dict[str, str], tmp_path: Path):
+    native, derivatives = specification()
+    old = "summary: Product of two matrices (n, k)"
+    assert native.count(old) == 1, "choose another entry"
+    after = outputs(native.replace(old, "summary: The product of two matrices (n, k)"), derivatives, tmp_path)
+    texts = "package/_operator_texts.txt"
+    assert before[texts] != after[texts]
+    assert not compiled(before, after)
 
 
 @pytest.mark.parametrize("kind", ["signature", "new entry"])
@@ -149,7 +153,7 @@ def test_handwritten_sources_of_a_changed_header_are_counted(
 ):
     after = before | {header: before[header] + "\n"}
     assert source in compiled(before, after)
-    assert "torchgen_out/python/texts.cpp" not in compiled(before, after)
+    assert "torchgen_out/python/tables.cpp" not in compiled(before, after)
 
 
 def test_each_signature_is_boxed_in_one_file(before: dict[str, str]):
