@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "aten/core/tensor_text.h"
@@ -83,6 +85,43 @@ std::string name_of(const CallSite& site) {
 }
 std::string name_of(const InfixSite& site) { return site.name; }
 
+// Whether a module has operators that are written in Python.
+bool has_operators(std::string_view module) {
+  return module.starts_with("flambeau.nn.functional") || module == "flambeau.functional" ||
+         module.starts_with("flambeau._operators.");
+}
+
+// The name of the frame's function if it is a public operator; "" if it is another function of
+// such a module, null elsewhere.
+std::optional<std::string> operator_of(PyFrameObject* frame) {
+  const Ref globals(PyFrame_GetGlobals(frame));
+  const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  PyObject* const module = PyDict_GetItemString(globals.get(), "__name__");
+  const char* const module_name =
+      module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  if (!module_name || !has_operators(module_name)) return std::nullopt;
+  PyObject* const all = PyDict_GetItemString(globals.get(), "__all__");
+  const Ref name(PyObject_GetAttrString(code.get(), "co_name"));
+  const char* const text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  const bool is_public = text && all && PySequence_Contains(all, name.get()) == 1;
+  return std::string(is_public ? text : "");
+}
+
+// The public operator in Python that the user called, through others perhaps; "" if there is none.
+std::string outer_operator() {
+  std::string found;
+  Ref frame = Ref::share(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame) {
+    auto* const current = reinterpret_cast<PyFrameObject*>(frame.get());
+    const std::optional<std::string> name = operator_of(current);
+    if (!name) break;
+    if (!name->empty()) found = *name;
+    frame = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(current)));
+  }
+  PyErr_Clear();
+  return found;
+}
+
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 
 // Whether an operator has this base name: "linalg.solve" for "linalg_solve.out".
@@ -102,8 +141,10 @@ std::string with_head(std::string_view message, const std::string& name) {
   const auto end = std::ranges::find_if_not(message, is_name);
   const std::string_view head(message.begin(), end), rest(end, message.end());
   const bool ends = rest.starts_with(": ") || rest.starts_with("()");
-  if (ends && head == name) return std::string(message);
-  if (ends && is_operator(head)) return text_of(name, rest);
+  // A kernel of several operators may name what their names begin with: max_pool for max_pool2d.
+  if (ends && (name.starts_with(head) || is_operator(head))) return text_of(name, rest);
+  // A private operator is no name that users know; its kernels name the public one.
+  if (ends && name.starts_with('_')) return std::string(message);
   return text_of(name, ": ", message);
 }
 
@@ -113,9 +154,10 @@ void set_error_at(const Site& site) noexcept {
     try {
       throw;
     } catch (const Error& error) {
-      const std::string name = name_of(site);
+      const std::string name = name_of(site), outer = outer_operator();
       const bool is_import = error.kind() == ErrorKind::ModuleNotFound;
-      std::string message = is_import ? error.what() : with_head(error.what(), name);
+      std::string message =
+          is_import ? error.what() : with_head(error.what(), outer.empty() ? name : outer);
       message += "\n  in " + name + '(';
       append_arguments(message, site);
       throw Error(error.kind(), message + ')');

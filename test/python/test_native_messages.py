@@ -8,6 +8,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import flambeau
+import pytest
+
 ROOT = Path(__file__).parents[2]
 CALL = re.compile(
     r"\b(check(?:_type|_value|_index|_view_origin)?|fail|PyErr_(?:SetString|Format|WarnEx|WarnFormat))\("
@@ -182,3 +185,28 @@ def test_a_message_without_a_name_is_found():
 def test_a_message_without_the_value_is_found():
     source = 'check(n > 1, "expected 1, got ", n); check_value(n, "sum: expected 2"); check_index(n, "x", n);'
     assert [is_expectation(m) for m in messages(source, "x.cpp")] == [True, False, False]
+
+
+F = flambeau.nn.functional
+PUBLIC = {
+    "max_unpool1d": lambda: F.max_unpool1d(
+        flambeau.ones(1, 1, 5), flambeau.full((1, 1, 5), 2**62, dtype=flambeau.int64), 2
+    ),
+    "interpolate": lambda: F.interpolate(flambeau.ones(1, 1, 3), size=2**50),
+    "pad": lambda: F.pad(flambeau.ones(3), (2**61, 2**61)),
+    "unfold": lambda: F.unfold(flambeau.ones(1, 1, 3, 3), 2**40),
+    "cartesian_prod": lambda: flambeau.cartesian_prod(*[flambeau.arange(1000)] * 8),
+    "avg_pool1d": lambda: F.avg_pool1d(flambeau.ones(1, 1, 5), 2**62),
+    "max_pool2d": lambda: flambeau.nn.MaxPool2d(9)(flambeau.ones(1, 1, 3, 3)),
+    "stft": lambda: flambeau.stft(flambeau.ones(100), 2**60),
+    "linear": lambda: flambeau.nn.Linear(3, 4)(flambeau.ones(2, 5)),
+    "sparse_coo_tensor": lambda: flambeau.sparse_coo_tensor(flambeau.tensor([[-1]]), flambeau.ones(1), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_message_begins_with_the_function_that_was_called(name: str):
+    """Not with the private operator, the kernel's family or the operator inside."""
+    with pytest.raises(Exception) as caught:
+        PUBLIC[name]()
+    assert re.match(rf"{name}: (?:numel: )?(?!\w+: )", str(caught.value)), str(caught.value)

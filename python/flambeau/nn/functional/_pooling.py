@@ -58,6 +58,7 @@ avg_pool3d = _nn.avg_pool3d
 
 def _named(function: Pool, name: str, doc: str, *operators: Pool) -> Pool:
     function.__name__ = function.__qualname__ = name
+    function.__code__ = function.__code__.replace(co_name=name)  # messages of errors name it
     function.__doc__ = doc
     return described_by(*operators)(function)
 
