@@ -22,6 +22,7 @@ from codegen.language.overloads import TENSOR
 from codegen.model import BaseType, ListType, Model, Operator, OptionalType, TupleType, Type, Var
 from codegen.writing import tensor_spelling
 from codegen.writing.block_spelling import value_lines
+from codegen.writing.shared_formulas import SharedFormula, shared_formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class NodeDecl:
     fields: tuple[str, ...]
     release: tuple[str, ...]  # release_saved, if anything is saved
     shown: tuple[str, ...]  # show_saved, if anything is saved
+    formulas: tuple[SharedFormula, ...]
     lines: tuple[str, ...]  # of apply
     attribute: str  # of apply
 
@@ -91,9 +93,13 @@ class NodeWriter:
             fields=(*(self._declaration(f) for f in self.plan.saved), *lists),
             release=tuple(self._release_all()),
             shown=tuple(self._show_all()),
+            formulas=tuple(filter(None, map(self._shared, self.plan.rules))),
             lines=tuple(self._apply()),
             attribute=attribute_of(self.plan.op),
         )
+
+    def _shared(self, rule: Rule) -> SharedFormula | None:
+        return shared_formula(self.model, self.plan, rule, node_name(self.plan))
 
     def _name(self, name: str) -> str:
         """Spell a variable of a formula inside apply."""
@@ -236,7 +242,8 @@ class NodeWriter:
         name = rule.args[0]
         arg = next(a for a in self.plan.args if a.name == name)
         if not is_list(arg.type):
-            yield from stored(f"  gradients[{self._offset(name)}] = ")
+            begin, shared = f"  gradients[{self._offset(name)}] = ", self._shared(rule)
+            yield from (f"{begin}{shared.call(self._name)};",) if shared else stored(begin)
             return
         yield from stored("  const auto computed = ")
         count, place = f"count_of_{name}", f"gradients[{self._offset(name)} + i]"

@@ -38,7 +38,7 @@ class WrapperWriter:
         written = [a for a in form.schema.args if a.alias is not None and a.alias.is_write]
         self.written = [spelling.local(a.name) for a in written]
         self.edges = [spelling.local(a.name) for a in plan.args]
-        self.forward = ForwardMode(model, plan, form, self.written)
+        self.forward = ForwardMode(model, plan, form, self.written, node_name(plan))
 
     def decl(self) -> WrapperDecl:
         """Take every decision about the wrapper."""

@@ -58,8 +58,8 @@ def _signature(
     owning = () if keeps_elements else (f"make_writable({spelling.local(arg.name)});" for arg in written)
     return FunctionDecl(
         name=f"{spelling.struct_name(form.name)}_{suffix}",
-        # Few programs call these often: the compiler makes them small.
-        attribute="[[gnu::cold]] " if suffix in ("meta", "sparse") else "",
+        # What they call takes more time than they do, so the compiler makes them small.
+        attribute="[[gnu::cold]] " if suffix in ("composite", "meta", "sparse") else "",
         returns=spelling.return_type(form.schema.returns),
         parameters="[[maybe_unused]] DispatchKeySet keys" + parameters,
         lines=(*owning, *lines),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from codegen.deriving.saved import NodePlan, output_names, parts, with_numbers
+from codegen.deriving.saved import NodePlan, Rule, output_names, parts, with_numbers
 from codegen.language import spelling
 from codegen.language.blocks import expressions, map_expressions, returning, sole_value
 from codegen.language.calls import body_calls
@@ -27,13 +27,15 @@ from codegen.model import (
 )
 from codegen.writing import tensor_spelling
 from codegen.writing.block_spelling import value_lines
+from codegen.writing.shared_formulas import shared_formula
 
 
 class ForwardMode:
     """Statements before and after the kernel of one form. `called` names the forms that they call."""
 
-    def __init__(self, model: Model, plan: NodePlan, form: Form, written: list[str]) -> None:
+    def __init__(self, model: Model, plan: NodePlan, form: Form, written: list[str], node: str) -> None:
         self.model = model
+        self.node = node
         self.plan = plan
         self.form = form
         self.written = written
@@ -153,13 +155,22 @@ class ForwardMode:
             if not rule.body or len(rule.args) != 1:
                 continue
             name = spelling.local(rule.args[0])
-            formula = self._formula(rule.args[0])
             yield f"if (const Tensor tangent = forward_grad({name}); tangent.defined()) {{"
             yield f"  const Tensor grad = {conjugate.format('tangent')};"
-            yield from self._lines(formula, TENSOR, "  const Tensor part = ", ";")
+            yield from self._part(rule)
             yield f"  total = add_tangents(total, {conjugate.format('part')});"
             yield "}"
         yield from self._set(index, "total")
+
+    def _part(self, rule: Rule) -> Iterator[str]:
+        """The formula of one gradient, at a tangent."""
+        shared = shared_formula(self.model, self.plan, rule, self.node)
+        if shared is not None:
+            tensors = {a.name for a in self.tensors}
+            name_of = lambda name: f"{name}_p" if name in tensors else self._name(name)  # noqa: E731
+            yield f"  const Tensor part = {shared.call(name_of)};"
+            return
+        yield from self._lines(self._formula(rule.args[0]), TENSOR, "  const Tensor part = ", ";")
 
     def _formula(self, name: str) -> tuple[Statement, ...]:
         derivative = self.plan.op.derivative
