@@ -273,3 +273,28 @@ def test_second_names_are_the_same_functions():
     assert fb.absolute(-x).tolist() == x.tolist()
     assert (-x).arctan_().tolist() == fb.atan(-x).tolist()
     assert fb.clip(x, max=0.5).tolist() == x.clamp(max=0.5).tolist()
+
+
+@pytest.mark.parametrize("dtype", [fb.int64, fb.int32, fb.int16, fb.int8, fb.uint8, fb.bool], ids=str)
+def test_ndtri_of_integers(dtype):
+    """Integers are at the ends of the range or outside it, also in a vector that ends with a part."""
+    given = (fb.arange(45) % 4).to(dtype)
+    if dtype.is_signed:
+        given = given - 1
+    ends = {0: -inf, 1: inf}
+    expected = [ends.get(x, nan) for x in given.to(fb.int64).tolist()]
+    np.testing.assert_array_equal(fb.special.ndtri(given).numpy(), np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64], ids=str)
+@pytest.mark.parametrize("place", [0, 7, 15, 16, 44])
+def test_ndtri_of_one_number_among_ends(dtype, place):
+    given = fb.tensor([0.0, 1.0, -0.0, 2.0, -inf, nan, inf, -1.0, 1.0] * 5, dtype=dtype)
+    expected = np.array([-inf, inf, -inf, nan, nan, nan, nan, nan, inf] * 5)
+    for inside in (0.25, 0.97, 1e-30, fb.finfo(dtype).smallest_normal, 1 - fb.finfo(dtype).eps):
+        given[place] = inside
+        expected[place] = fb.special.ndtri(fb.tensor(inside, dtype=dtype)).item()
+        got = fb.special.ndtri(given).numpy()
+        np.testing.assert_allclose(got, expected.astype(got.dtype), rtol=2 * fb.finfo(dtype).eps)
+        strided = fb.stack([given, given], 1)[:, 1]
+        np.testing.assert_array_equal(fb.special.ndtri(strided).numpy(), got)
