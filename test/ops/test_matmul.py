@@ -146,3 +146,60 @@ def test_dot_of_halves_at_the_ends(dtype):
     largest = fb.finfo(dtype).max  # the sum overflows where its rounding does
     assert fb.dot(fb.full((2,), largest, dtype=dtype), fb.ones(2, dtype=dtype)).item() == inf
     assert fb.dot(ones[:0], ones[:0]).item() == 0
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 64, 1000, (1 << 20) + 3])
+def test_vdot_of_complex_vectors(dtype, size):
+    """Bound: that of a sum of blocks, far below k eps sum |a||b|, from either memory order."""
+    rng = np.random.default_rng(size)
+    a, b = (rng.standard_normal((2, size, 2)).astype(dtype(0).real.dtype).view(dtype))[..., 0]
+    exact = np.vdot(a.astype(np.complex128), b)
+    bound = 64 * np.finfo(dtype).eps * float(np.sum(np.abs(a * b))) + 1e-300
+    x, y = fb.from_numpy(a), fb.from_numpy(b)
+    spread = fb.zeros(size, 3, dtype=x.dtype)
+    spread[:, 1] = x
+    for left in (x, spread[:, 1], x.conj().resolve_conj().conj()):
+        assert abs(fb.vdot(left, y).item() - exact) <= bound
+    assert abs(fb.vdot(x.conj(), y).item() - np.dot(a.astype(np.complex128), b)) <= bound
+    assert abs(fb.vdot(x, y.conj()).item() - np.vdot(a, b.astype(np.complex128).conj())) <= bound
+    out = fb.empty((), dtype=x.dtype)
+    assert fb.vdot(x, y, out=out) is out and abs(out.item() - exact) <= bound
+
+
+def test_vdot_of_special_numbers_and_of_steps_that_stay_in_place():
+    inf, nan = float("inf"), float("nan")
+    huge = fb.tensor([1e150 + 1e150j, 1e150 - 1e150j], dtype=fb.complex128)
+    assert fb.vdot(huge, huge).item() == pytest.approx(4e300, rel=1e-15)
+    # As in PyTorch, the product of an infinite real part with an imaginary part of 0 is NaN.
+    for a, b in ((complex(inf, 1), 1 + 0j), (complex(inf, 1), 1 + 1j), (complex(nan, 0), 1j)):
+        got, want = fb.vdot(fb.tensor([a]), fb.tensor([b])).item(), np.vdot([a], [b])
+        np.testing.assert_array_equal([got.real, got.imag], [want.real, want.imag])
+    one = fb.tensor([1 + 2j]).expand(5)
+    assert fb.vdot(one, fb.ones(5, dtype=fb.complex64)).item() == 5 - 10j
+    assert fb.vdot(fb.ones(5, dtype=fb.complex64), one).item() == 5 + 10j
+
+
+def test_vdot_of_complex_vectors_is_differentiable_twice_and_under_transforms():
+    def numbers(seed):
+        return fb.randn(3, dtype=fb.complex128, generator=fb.Generator().manual_seed(seed))
+
+    a, b = numbers(0).requires_grad_(), numbers(1).requires_grad_()
+    assert fb.autograd.gradcheck(fb.vdot, (a, b), check_forward_ad=True)
+    assert fb.autograd.gradgradcheck(fb.vdot, (a, b))
+    rows, columns = fb.stack([numbers(2), numbers(3)]), fb.stack([numbers(4), numbers(5)])
+    each = fb.stack([fb.vdot(x, y) for x, y in zip(rows, columns, strict=True)])
+    assert fb.allclose(fb.func.vmap(fb.vdot)(rows, columns), each)
+    assert fb.allclose(fb.func.vmap(fb.vdot, in_dims=(0, None))(rows, columns[0])[0], each[0])
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "words"),
+    [((3,), (2,), "inconsistent tensor size"), ((2, 2), (4,), "1D tensors expected")],
+)
+def test_vdot_refuses(left, right, words):
+    a, b = fb.ones(*left, dtype=fb.complex64), fb.ones(*right, dtype=fb.complex64)
+    with pytest.raises(RuntimeError, match=f"vdot: {words}"):
+        fb.vdot(a, b)
+    with pytest.raises(RuntimeError, match="vdot: expected operands of the same dtype"):
+        fb.vdot(fb.ones(2, dtype=fb.complex64), fb.ones(2, dtype=fb.complex128))

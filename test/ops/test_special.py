@@ -273,3 +273,119 @@ def test_second_names_are_the_same_functions():
     assert fb.absolute(-x).tolist() == x.tolist()
     assert (-x).arctan_().tolist() == fb.atan(-x).tolist()
     assert fb.clip(x, max=0.5).tolist() == x.clamp(max=0.5).tolist()
+
+
+@pytest.mark.parametrize("dtype", [fb.int64, fb.int32, fb.int16, fb.int8, fb.uint8, fb.bool], ids=str)
+def test_ndtri_of_integers(dtype):
+    """Integers are at the ends of the range or outside it, also in a vector that ends with a part."""
+    given = (fb.arange(45) % 4).to(dtype)
+    if dtype.is_signed:
+        given = given - 1
+    ends = {0: -inf, 1: inf}
+    expected = [ends.get(x, nan) for x in given.to(fb.int64).tolist()]
+    np.testing.assert_array_equal(fb.special.ndtri(given).numpy(), np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64], ids=str)
+@pytest.mark.parametrize("place", [0, 7, 15, 16, 44])
+def test_ndtri_of_one_number_among_ends(dtype, place):
+    given = fb.tensor([0.0, 1.0, -0.0, 2.0, -inf, nan, inf, -1.0, 1.0] * 5, dtype=dtype)
+    expected = np.array([-inf, inf, -inf, nan, nan, nan, nan, nan, inf] * 5)
+    for inside in (0.25, 0.97, 1e-30, fb.finfo(dtype).smallest_normal, 1 - fb.finfo(dtype).eps):
+        given[place] = inside
+        expected[place] = fb.special.ndtri(fb.tensor(inside, dtype=dtype)).item()
+        got = fb.special.ndtri(given).numpy()
+        np.testing.assert_allclose(got, expected.astype(got.dtype), rtol=2 * fb.finfo(dtype).eps)
+        strided = fb.stack([given, given], 1)[:, 1]
+        np.testing.assert_array_equal(fb.special.ndtri(strided).numpy(), got)
+
+
+LANE_POLYNOMIALS = [
+    *(f"chebyshev_polynomial_{kind}" for kind in "tuvw"),
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+]
+
+
+def by_steps(name, x, n):
+    """The three-term recurrence of one polynomial in 60 digits."""
+    kind = name[-1] if name.startswith("chebyshev") else name
+    first = {
+        "t": x, "u": 2 * x, "v": 2 * x - 1, "w": 2 * x + 1, "hermite_polynomial_h": 2 * x,
+        "hermite_polynomial_he": x, "laguerre_polynomial_l": 1 - x, "legendre_polynomial_p": x,
+    }[kind]  # fmt: skip
+    before, here = mp.mpf(1), mp.mpf(first)
+    if n <= 0:
+        return mp.mpf(1 if n == 0 else 0)
+    for k in range(1, n):
+        after = {
+            "hermite_polynomial_h": lambda k=k, h=here, b=before: 2 * x * h - 2 * k * b,
+            "hermite_polynomial_he": lambda k=k, h=here, b=before: x * h - k * b,
+            "laguerre_polynomial_l": lambda k=k, h=here, b=before: ((2 * k + 1 - x) * h - k * b) / (k + 1),
+            "legendre_polynomial_p": lambda k=k, h=here, b=before: ((2 * k + 1) * x * h - k * b) / (k + 1),
+        }.get(kind, lambda h=here, b=before: 2 * x * h - b)()
+        before, here = here, after
+    return here
+
+
+@pytest.mark.parametrize("name", LANE_POLYNOMIALS)
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64], ids=str)
+def test_polynomials_of_mixed_degrees(name, dtype):
+    """Degrees on both sides of each change of formula, ends, special numbers and a last part of a vector.
+
+    Bound: 2 eps of float32; 1e-11 and 1e-12 of the largest value for float64, as in test_polynomials.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.2, 1.2, 403)
+    x[::7] = rng.choice([1.0, -1.0, 0.0, 0.99999994, -0.99999994], len(x[::7]))
+    degrees = rng.choice([-2, -1, 0, 1, 2, 5, 6, 7, 8, 12, 15, 16, 17, 18, 30], len(x)) + rng.choice(
+        [0, 0.5], 403
+    )
+    points, n = fb.from_numpy(x).to(dtype), fb.from_numpy(degrees).to(dtype)
+    got = getattr(fb.special, name)(points, n)
+    assert got.dtype == dtype
+    with mp.workdps(60):
+        want = [
+            float(by_steps(name, mp.mpf(p), int(np.trunc(k)))) if k > -1 else 0.0
+            for p, k in zip(points.double().tolist(), degrees, strict=True)
+        ]
+    scale = np.array([max(abs(np.array(want)[degrees // 1 == d // 1])) for d in degrees])
+    rtol, atol = (2.5e-7, 1e-12) if dtype == fb.float32 else (1e-11, 1e-12)
+    assert (np.abs(got.double().numpy() - want) <= rtol * np.abs(want) + atol * np.maximum(scale, 1)).all()
+    strided = fb.stack([points, points], 1)[:, 0]
+    assert getattr(fb.special, name)(strided, n).equal(got)
+    assert getattr(fb.special, name)(points[:0], n[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", LANE_POLYNOMIALS)
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64], ids=str)
+def test_polynomials_keep_lanes_apart(name, dtype):
+    """NaN, infinities and huge degrees in one lane leave the others as they are."""
+    function = getattr(fb.special, name)
+    x = fb.linspace(-0.9, 0.9, 21, dtype=dtype)
+    n = fb.arange(21, dtype=dtype) % 9
+    plain = function(x, n)
+    for place in (0, 7, 8, 15, 20):
+        for other, degree in (
+            (nan, 5),
+            (0.5, nan),
+            (inf, 3),
+            (-inf, 2),
+            (1.0, 1000),
+            (3.0, 1e6),
+            (1e30, 40),
+            (0.3, 20),
+        ):
+            points, degrees = x.clone(), n.clone()
+            points[place], degrees[place] = other, degree
+            got = function(points, degrees)
+            one = function(points[place : place + 1], degrees[place : place + 1])
+            assert got[place].equal(one[0]) or (got[place].isnan() and one[0].isnan())
+            keep = fb.arange(21) != place
+            np.testing.assert_allclose(
+                got[keep], plain[keep], rtol=4 * fb.finfo(dtype).eps, atol=40 * fb.finfo(fb.float64).eps
+            )
+            if np.isnan(other) or np.isnan(degree):
+                assert got[place].isnan()

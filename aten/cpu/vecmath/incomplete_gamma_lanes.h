@@ -92,9 +92,6 @@ template <typename Function>
   __builtin_memcpy(&result, out, sizeof result);
   return result;
 }
-[[gnu::always_inline]] inline bool any_lane(DoubleLaneBits lanes) {
-  return any_at_least(lanes ? spread(1.0) : DoubleLanes{}, spread(1.0));
-}
 
 // The sum over k of x^k / ((a + 1) ... (a + k)) where `lanes` is set.
 [[gnu::always_inline]] inline DoubleLanes power_series(DoubleLaneBits lanes, DoubleLanes a,

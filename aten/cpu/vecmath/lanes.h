@@ -68,6 +68,10 @@ inline constexpr long long kMagnitudeOfDouble = 0x7fffffffffffffff;
   return from_bits(bits_of(magnitude) | (bits_of(x) & ~kMagnitudeOfDouble));
 }
 
+[[gnu::always_inline]] inline bool any_lane(DoubleLaneBits lanes) {
+  return any_at_least(lanes ? spread(1.0) : DoubleLanes{}, spread(1.0));
+}
+
 // Floats as two halves of doubles, and back.
 struct DoubleHalves {
   DoubleLanes low;

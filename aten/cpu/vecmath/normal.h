@@ -6,6 +6,7 @@
 // Statistics 37, 1988). Relative errors: 8 eps.
 #include "aten/core/special/error_functions.h"
 #include "aten/cpu/vecmath/bessel.h"
+#include "aten/cpu/vecmath/lanes.h"
 
 namespace flambeau::vec {
 inline namespace FLAMBEAU_VEC_TARGET {
@@ -161,6 +162,29 @@ struct Quotient {
 [[gnu::always_inline]] inline float ndtri(float p) {
   return static_cast<float>(ndtri(static_cast<double>(p)));
 }
+
+#ifdef FLAMBEAU_HAS_LANES
+
+// Integers have no other values: vectors without a number between 0 and 1 take no polynomials.
+template <typename T, typename V>
+[[gnu::always_inline]] inline V ndtri_of_lanes(V p) {
+  constexpr int64_t kCount = sizeof(V) / sizeof(T);
+  const V zero = V{}, one = zero + T(1), nan = zero + static_cast<T>(__builtin_nan(""));
+  const V infinity = zero + static_cast<T>(__builtin_inf());
+  if (!any_at_least((p > zero) & (p < one) ? one : zero, one))
+    return p == one ? infinity : p == zero ? -infinity : nan;
+  alignas(sizeof(V)) T in[kCount], out[kCount];
+  __builtin_memcpy(in, &p, sizeof p);
+#pragma omp simd
+  for (int64_t i = 0; i < kCount; ++i) out[i] = ndtri(in[i]);
+  V result;
+  __builtin_memcpy(&result, out, sizeof result);
+  return result;
+}
+[[gnu::always_inline]] inline Lanes ndtri(Lanes p) { return ndtri_of_lanes<float>(p); }
+[[gnu::always_inline]] inline DoubleLanes ndtri(DoubleLanes p) { return ndtri_of_lanes<double>(p); }
+
+#endif
 
 }  // namespace FLAMBEAU_VEC_TARGET
 }  // namespace flambeau::vec

@@ -63,22 +63,33 @@ void with_order(double p, const Body& body) {
   }
 }
 
+const distance::Loops& loops_of(ScalarType type) {
+  static const LoopTable<distance::Loops> table = FLAMBEAU_LOOP_TABLE(distance);
+  return table[type == ScalarType::Float64];
+}
+
+// n rows of k elements as loops take them. Parallel where the caller is not.
+template <typename T>
+std::unique_ptr<T[]> packed_rows(const distance::Loops& loops, int64_t n, int64_t k,
+                                 const T* rows) {
+  const int64_t width = loops.width, blocks = (n + width - 1) / width;
+  std::unique_ptr<T[]> packed(new T[static_cast<size_t>(blocks * width * k)]);
+  parallel_for(0, blocks, width * k * 4, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * width, last = std::min(n, end * width);
+    loops.pack(last - first, k, rows + first * k, packed.get() + first * k);
+  });
+  return packed;
+}
+
 // One matrix of distances. Parallel where the caller is not.
 template <typename T>
 void all_pairs(const Tensor& left, const Tensor& right, int64_t batch, double p,
                const Tensor& out) {
-  static const LoopTable<distance::Loops> table = FLAMBEAU_LOOP_TABLE(distance);
-  const distance::Loops& loops = table[sizeof(T) == sizeof(double)];
+  const distance::Loops& loops = loops_of(left.dtype());
   const int64_t m = left.size(1), n = right.size(1), k = left.size(2);
   const T* a = left.data_as<T>() + batch * m * k;
-  const T* b = right.data_as<T>() + batch * n * k;
   T* to = out.data_as<T>() + batch * m * n;
-  const int64_t width = loops.width, blocks = (n + width - 1) / width;
-  const std::unique_ptr<T[]> packed(new T[static_cast<size_t>(blocks * width * k)]);
-  parallel_for(0, blocks, width * k * 4, [&](int64_t begin, int64_t end) {
-    const int64_t first = begin * width, last = std::min(n, end * width);
-    loops.pack(last - first, k, b + first * k, packed.get() + first * k);
-  });
+  const auto packed = packed_rows(loops, n, k, right.data_as<T>() + batch * n * k);
   const auto run = loops.distances[static_cast<int>(order_of(p))];
   parallel_for(0, m, n * std::max<int64_t>(k / 4, 1), [&](int64_t begin, int64_t end) {
     run(end - begin, n, k, a + begin * k, packed.get(), p, to + begin * n);
@@ -99,6 +110,28 @@ void cdist_cpu(const Tensor& x1, const Tensor& x2, double p, Tensor& result) {
                  [&](int64_t begin, int64_t end) {
                    for (int64_t b = begin; b < end; ++b) all_pairs<T>(left, right, b, p, out);
                  });
+  });
+  if (!out.is_same(result)) copy_into(result, out);
+}
+
+// Every row of the first half has its counterpart at the end, so that parts of a parallel region
+// hold equally many pairs.
+void pdist_cpu(const Tensor& self, double p, Tensor& result) {
+  if (result.numel() == 0) return;
+  const ScalarType type = compute_type(self.dtype());
+  if (!is_floating_type(self.dtype())) fail_dtype("pdist", self.dtype());
+  const Tensor rows = contiguous_tensor(cast_tensor(self, type));
+  const Tensor out = result.dtype() == type ? result : empty_tensor(result.sizes(), type);
+  const int64_t n = self.size(0), k = self.size(1), half = (n + 1) / 2;
+  const distance::Loops& loops = loops_of(type);
+  const auto run = loops.pairs[static_cast<int>(order_of(p))];
+  dispatch_types<ScalarType::Float32, ScalarType::Float64>(type, "pdist", [&]<typename T>() {
+    const T* in = rows.data_as<T>();
+    const auto packed = packed_rows(loops, n, k, in);
+    parallel_for(0, half, n * std::max<int64_t>(k / 4, 1), [&](int64_t begin, int64_t end) {
+      run(begin, end, n, k, in, packed.get(), p, out.data());
+      run(std::max(half, n - end), n - begin, n, k, in, packed.get(), p, out.data());
+    });
   });
   if (!out.is_same(result)) copy_into(result, out);
 }
@@ -145,6 +178,12 @@ void cdist(const Tensor& x1, const Tensor& x2, OutSpec* out) {
   check(x1.dim() == 3 && x2.dim() == 3 && x1.size(0) == x2.size(0) && x1.size(2) == x2.size(2),
         "_cdist: expected inputs (B, M, K) and (B, N, K), got ", x1, " and ", x2);
   sized(x1, {x1.size(0), x1.size(1), x2.size(1)}, out);
+}
+
+void pdist(const Tensor& self, OutSpec* out) {
+  check(self.dim() == 2, "pdist: expected a matrix, got ", self);
+  const int64_t n = self.size(0);
+  sized(self, {n * (n - 1) / 2}, out);
 }
 
 void cdist_gradient(const Tensor& gradient, const Tensor& x1, const Tensor& x2,

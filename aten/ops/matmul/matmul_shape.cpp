@@ -50,4 +50,14 @@ void mv(const Tensor& self, const Tensor& vec, OutSpec* out) {
   *out = {{self.size(0)}, {}, self.dtype(), self.device()};
 }
 
+void conjugate_dot(const Tensor& self, const Tensor& other, OutSpec* out) {
+  check(self.dim() == 1 && other.dim() == 1, "vdot: 1D tensors expected, got ", self, " and ",
+        other);
+  check(self.size(0) == other.size(0),
+        "vdot: inconsistent tensor size, expected vectors of one length, got ", self, " and ",
+        other);
+  check_dtypes("vdot", self, other);
+  *out = {{}, {}, self.dtype(), self.device()};
+}
+
 }  // namespace flambeau::shape

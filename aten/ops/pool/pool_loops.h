@@ -64,6 +64,14 @@ using MeanLoop = void (*)(const Windows& w, const Divisor& divisor, int64_t plan
 using MaxLoop = void (*)(const Windows& w, int64_t planes, const void* in, void* values,
                          int64_t* places, void* scratch);
 
+// Windows along rows of `in` elements: window k < out holds the elements k step - padding + j
+// apart, j < size, of those inside the row.
+struct RowWindows {
+  int64_t in, out, size, step, padding, apart;
+};
+// Maxima of `rows` rows without their places.
+using MaxRowLoop = void (*)(const RowWindows& w, int64_t rows, const void* in, void* out);
+
 // Images whose pixels hold `channels` elements each. Rows of windows first <= r < last are counted
 // through all images, counts[0] * counts[1] in each.
 struct ImageLoops {

@@ -51,6 +51,15 @@ void max_pool(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, I
   out[1] = {out->sizes, out->strides, ScalarType::Int64, self.device()};
 }
 
+void max_pool_row(const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                  IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, OutSpec* out) {
+  check(kernel_size.size() == 1, "max_pool1d: expected a kernel_size of one value, got ",
+        kernel_size);
+  OutSpec both[2];
+  max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, both);
+  *out = both[0];
+}
+
 void max_pool_backward(const Tensor& grad_output, const Tensor& indices, IntArrayRef input_size,
                        int64_t dims, OutSpec* out) {
   const auto ndim = static_cast<int64_t>(input_size.size());

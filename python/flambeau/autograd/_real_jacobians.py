@@ -38,7 +38,7 @@ def real(t: Tensor) -> Tensor:
     """All numbers as one row of float64; a complex number as two."""
     t = t.detach()
     if t.is_complex():
-        t = flambeau.view_as_real(t)
+        t = flambeau.view_as_real(t.resolve_conj())
     return t.reshape(-1).to(flambeau.float64)
 
 

@@ -7,6 +7,9 @@
 // Source: by definition.
 #include "aten/ops/distance/distance_loops.h"
 
+#include <limits>
+#include <type_traits>
+
 #include "aten/cpu/loop_support.h"
 #include "aten/cpu/vecmath/vector_bytes.h"
 
@@ -38,6 +41,25 @@ constexpr int64_t kLanes = kVectorBytes / static_cast<int64_t>(sizeof(T));
 template <typename T>
 constexpr int64_t kWidth = kVectors * kLanes<T>;
 
+// |x|, and of two such the larger one: numbers without a sign are ordered as their bits are, and
+// NaN comes last.
+template <typename T>
+using LaneBits = decltype(Lanes<T>{} != Lanes<T>{});
+template <typename T>
+[[gnu::always_inline]] inline LaneBits<T> size_bits(Lanes<T> x) {
+  using Bit = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  return reinterpret_cast<LaneBits<T>>(x) & std::numeric_limits<Bit>::max();
+}
+template <typename T>
+[[gnu::always_inline]] inline Lanes<T> size_of(Lanes<T> x) {
+  return reinterpret_cast<Lanes<T>>(size_bits<T>(x));
+}
+template <typename T>
+[[gnu::always_inline]] inline Lanes<T> larger_size(Lanes<T> a, Lanes<T> b) {
+  const LaneBits<T> x = size_bits<T>(a), y = reinterpret_cast<LaneBits<T>>(b);
+  return reinterpret_cast<Lanes<T>>(x > y ? x : y);
+}
+
 template <Order kOrder, typename T>
 [[gnu::always_inline]] inline Lanes<T> combined(Lanes<T> sum, Lanes<T> difference,
                                                 [[maybe_unused]] T p) {
@@ -46,12 +68,9 @@ template <Order kOrder, typename T>
     const Lanes<T> count = difference != 0 ? Lanes<T>{} + 1 : Lanes<T>{};
     return sum + (difference != difference ? difference : count);
   }
-  const Lanes<T> size = difference < 0 ? -difference : difference;
-  if constexpr (kOrder == Order::One) return sum + size;
-  if constexpr (kOrder == Order::Infinite) {
-    const Lanes<T> larger = size > sum ? size : sum;
-    return size != size ? size : larger;
-  }
+  if constexpr (kOrder == Order::One) return sum + size_of<T>(difference);
+  if constexpr (kOrder == Order::Infinite) return larger_size<T>(difference, sum);
+  const Lanes<T> size = size_of<T>(difference);
   Lanes<T> power;
 #pragma omp simd
   for (int64_t l = 0; l < kLanes<T>; ++l) power[l] = vec::pow(size[l], p);
@@ -65,25 +84,25 @@ template <Order kOrder, typename T>
   return sum;
 }
 
-// out[r] = the sums of kCount rows against the kWidth at `packed`.
-template <Order kOrder, int64_t kCount, typename T>
+// out[r kWide + v] = the sums of row r < kCount against vector v < kWide of the kVectors that are
+// packed together.
+template <Order kOrder, int64_t kCount, int64_t kWide, typename T>
 [[gnu::always_inline]] inline void block(int64_t k, const T* left, const T* packed, T p, T* out) {
-  constexpr int64_t kSums = kCount * kVectors;
+  constexpr int64_t kSums = kCount * kWide;
   Lanes<T> total[kSums] = {};
   for (int64_t begin = 0; begin < k; begin += kRun) {
     const int64_t end = begin + kRun < k ? begin + kRun : k;
     Lanes<T> part[kSums] = {};
     for (int64_t i = begin; i < end; ++i) {
-      const auto* others = reinterpret_cast<const Stored<T>*>(packed + i * kWidth<T>);
+      const auto* others = reinterpret_cast<const Stored<T>*>(packed) + i * kVectors;
 #pragma GCC unroll 16
       for (int64_t s = 0; s < kSums; ++s)
-        part[s] =
-            combined<kOrder, T>(part[s], left[s / kVectors * k + i] - others[s % kVectors], p);
+        part[s] = combined<kOrder, T>(part[s], left[s / kWide * k + i] - others[s % kWide], p);
     }
 #pragma GCC unroll 16
     for (int64_t s = 0; s < kSums; ++s) {
       if constexpr (kOrder == Order::Infinite) {
-        total[s] = combined<kOrder, T>(total[s], part[s], p);
+        total[s] = larger_size<T>(part[s], total[s]);
       } else {
         total[s] += part[s];
       }
@@ -93,37 +112,83 @@ template <Order kOrder, int64_t kCount, typename T>
   for (int64_t s = 0; s < kSums; ++s) reinterpret_cast<Stored<T>*>(out)[s] = total[s];
 }
 
-// Distances of kCount rows from the first `width` at `packed`.
-template <Order kOrder, int64_t kCount, typename T>
-[[gnu::always_inline]] inline void tile(int64_t width, int64_t n, int64_t k, const T* left,
-                                        const T* packed, T p, T* out) {
-  T sums[kCount * kWidth<T>];
-  block<kOrder, kCount, T>(k, left, packed, p, sums);
-  if (kOrder == Order::Two || kOrder == Order::Other) {
+// What a tile reads: rows of k elements, and packed rows.
+template <typename T>
+struct Sides {
+  int64_t k;
+  const T* left;
+  const T* packed;
+  T p;
+};
+// Distances of rows i, i + 1, ... i + kCount - 1 from those of kWide vectors from `vector` on.
+template <Order kOrder, int64_t kCount, int64_t kWide, typename T>
+FLAMBEAU_WIDE_VECTORS void tile(const Sides<T>& s, int64_t i, const T* vector, T* out) {
+  block<kOrder, kCount, kWide, T>(s.k, s.left + i * s.k, vector, s.p, out);
+  if (kOrder != Order::Two && kOrder != Order::Other) return;
 #pragma omp simd
-    for (int64_t s = 0; s < kCount * kWidth<T>; ++s) sums[s] = finished<kOrder, T>(sums[s], p);
+  for (int64_t at = 0; at < kCount * kWide * kLanes<T>; ++at)
+    out[at] = finished<kOrder, T>(out[at], s.p);
+}
+template <Order kOrder, int64_t kCount, typename T>
+void tile_of(const Sides<T>& s, int64_t wide, int64_t i, const T* vector, T* out) {
+  if constexpr (kVectors > 2) {
+    if (wide == 3) return tile<kOrder, kCount, 3, T>(s, i, vector, out);
   }
-  for (int64_t r = 0; r < kCount; ++r) {
-    const T* from = sums + r * kWidth<T>;
-    T* to = out + r * n;
-    for (int64_t l = 0; l < width; ++l) to[l] = from[l];
+  if (wide == 2) return tile<kOrder, kCount, 2, T>(s, i, vector, out);
+  tile<kOrder, kCount, 1, T>(s, i, vector, out);
+}
+
+// store(i, j, count, sums) for distances of row i from rows j, ... j + count - 1, row by row. All
+// rows begin <= i < end meet what is packed together while that is in cache; pairs skip the vectors
+// that hold rows up to i alone.
+template <Order kOrder, bool kPairs, typename T, typename Store>
+[[gnu::always_inline]] inline void each_tile(int64_t begin, int64_t end, int64_t n,
+                                             const Sides<T>& sides, const Store& store) {
+  T sums[kRows * kVectors * kLanes<T>];
+  const int64_t vectors = (n + kLanes<T> - 1) / kLanes<T>;
+  for (int64_t group = 0; group < vectors; group += kVectors) {
+    const int64_t stop = vectors - group < kVectors ? vectors : group + kVectors;
+    for (int64_t i = begin; i < end;) {
+      const int64_t first = kPairs && (i + 1) / kLanes<T> > group ? (i + 1) / kLanes<T> : group;
+      if (first >= stop) break;
+      const int64_t wide = stop - first, j = first * kLanes<T>;
+      const int64_t rows = end - i < kRows ? 1 : kRows;
+      const T* packed = sides.packed + (group * sides.k + first - group) * kLanes<T>;
+      if (rows == kRows) {
+        tile_of<kOrder, kRows, T>(sides, wide, i, packed, sums);
+      } else {
+        tile_of<kOrder, 1, T>(sides, wide, i, packed, sums);
+      }
+      const int64_t held = wide * kLanes<T>, count = n - j < held ? n - j : held;
+      for (int64_t r = 0; r < rows; ++r) store(i + r, j, count, sums + r * held);
+      i += rows;
+    }
   }
 }
 
-// All rows of `left` meet what is packed together while that is in cache.
 template <Order kOrder, typename T>
-FLAMBEAU_WIDE_VECTORS void distances(int64_t m, int64_t n, int64_t k, const void* left,
-                                     const void* packed, double p, void* out) {
-  const T order = static_cast<T>(p);
-  for (int64_t j = 0; j < n; j += kWidth<T>) {
-    const T *a = static_cast<const T*>(left), *b = static_cast<const T*>(packed) + j * k;
-    T* to = static_cast<T*>(out) + j;
-    const int64_t width = n - j < kWidth<T> ? n - j : kWidth<T>;
-    int64_t i = 0;
-    for (; i + kRows <= m; i += kRows)
-      tile<kOrder, kRows, T>(width, n, k, a + i * k, b, order, to + i * n);
-    for (; i < m; ++i) tile<kOrder, 1, T>(width, n, k, a + i * k, b, order, to + i * n);
-  }
+void distances(int64_t m, int64_t n, int64_t k, const void* left, const void* packed, double p,
+               void* out) {
+  const Sides<T> sides{k, static_cast<const T*>(left), static_cast<const T*>(packed),
+                       static_cast<T>(p)};
+  each_tile<kOrder, false, T>(0, m, n, sides,
+                              [&](int64_t i, int64_t j, int64_t count, const T* sums) {
+                                T* to = static_cast<T*>(out) + i * n + j;
+                                for (int64_t l = 0; l < count; ++l) to[l] = sums[l];
+                              });
+}
+
+template <Order kOrder, typename T>
+void pairs(int64_t begin, int64_t end, int64_t n, int64_t k, const void* rows, const void* packed,
+           double p, void* out) {
+  const Sides<T> sides{k, static_cast<const T*>(rows), static_cast<const T*>(packed),
+                       static_cast<T>(p)};
+  each_tile<kOrder, true, T>(
+      begin, end, n, sides, [&](int64_t i, int64_t j, int64_t count, const T* sums) {
+        const int64_t skipped = j > i ? 0 : i + 1 - j;
+        T* to = static_cast<T*>(out) + distance::pairs_before(i, n) + (j + skipped - i - 1);
+        for (int64_t l = skipped; l < count; ++l) to[l - skipped] = sums[l];
+      });
 }
 
 template <typename T>
@@ -131,13 +196,16 @@ void pack(int64_t rows, int64_t k, const void* from, void* packed) {
   const T* rows_in = static_cast<const T*>(from);
   for (int64_t j = 0; j < rows; j += kWidth<T>) {
     T* to = static_cast<T*>(packed) + j * k;
+    const int64_t held = rows - j < kWidth<T> ? rows - j : kWidth<T>;
+    const int64_t lanes = (held + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
     for (int64_t begin = 0; begin < k; begin += kRun) {  // what is written stays in L1
       const int64_t end = begin + kRun < k ? begin + kRun : k;
-      for (int64_t l = 0; l < kWidth<T>; ++l) {
-        const bool inside = j + l < rows;
-        const T* row = rows_in + (inside ? j + l : 0) * k;
-        for (int64_t i = begin; i < end; ++i) to[i * kWidth<T> + l] = inside ? row[i] : T(0);
+      for (int64_t l = 0; l < held; ++l) {
+        const T* row = rows_in + (j + l) * k;
+        for (int64_t i = begin; i < end; ++i) to[i * kWidth<T> + l] = row[i];
       }
+      for (int64_t l = held; l < lanes; ++l)
+        for (int64_t i = begin; i < end; ++i) to[i * kWidth<T> + l] = T(0);
     }
   }
 }
@@ -147,7 +215,9 @@ constexpr distance::Loops table() {
   return {kWidth<T>,
           &pack<T>,
           {&distances<Order::Zero, T>, &distances<Order::One, T>, &distances<Order::Two, T>,
-           &distances<Order::Infinite, T>, &distances<Order::Other, T>}};
+           &distances<Order::Infinite, T>, &distances<Order::Other, T>},
+          {&pairs<Order::Zero, T>, &pairs<Order::One, T>, &pairs<Order::Two, T>,
+           &pairs<Order::Infinite, T>, &pairs<Order::Other, T>}};
 }
 
 }  // namespace
