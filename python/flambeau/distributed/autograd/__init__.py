@@ -82,7 +82,7 @@ def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = Fals
     Returns: None, when the pass is complete in all workers.
     Raises: RuntimeError for an unknown context or roots that need no gradient; the error of a worker, with
         its traceback in the message.
-    Source: PyTorch's design note "Distributed Autograd Design", SMART mode.
+    Source: PyTorch's design note "Distributed Autograd Design", FAST mode, then SMART mode where that is stuck.
 
     Example:
         >>> rpc = flambeau.distributed.rpc
