@@ -1,11 +1,11 @@
 """One backward pass over several processes.
 
 Each process sees entries: tensors whose gradients come from elsewhere, that is, the roots, or the tensors of
-one message that it has sent. A node runs when the gradients of all entries from which it is reached are there.
-Nodes that are reached from the same set of entries form a stage, which is one call of the engine of the
-process. Gradients that arrive at a node of received tensors are sent to the sender, whose entry they complete.
-Each call of another process is answered when all that it started is complete, so the first caller knows the
-end of the pass.
+one message that it has sent. A node runs when the gradients of all entries from which it is reached are
+there. Nodes that are reached from the same set of entries form a stage, which is one call of the engine of
+the process; it stops where other stages begin. Gradients that arrive at a node of received tensors are sent
+to the sender, whose entry they complete. Each call of another process is answered when all that it started is
+complete, so the first caller knows the end of the pass.
 
 1. The supposing pass takes it that all messages of the context take part, so nobody has to ask. A stage that
    is reached from a message that does not take part never runs; its process reports that it holds gradients.
@@ -13,8 +13,8 @@ end of the pass.
    take part: walking the graph from an entry finds nodes of tensors that were received; the messages that
    these tensors came with are entries of their senders. Then stages run as before.
 
-PyTorch's design note "Distributed Autograd Design" calls the first FAST mode and the second SMART mode. A stage
-that has run is reached from no gradient that is held, so the exact pass repeats nothing.
+PyTorch's design note "Distributed Autograd Design" calls the first FAST mode and the second SMART mode. A
+stage that has run is reached from no gradient that is held, so the exact pass repeats nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.autograd.graph import GradientEdge, get_gradient_edge
 from flambeau.distributed._gradient_contexts import Context, contexts
 from flambeau.distributed.rpc import _current
@@ -188,7 +188,8 @@ class Pass:
                 self._done.add(entries)
                 sent += self._run(entries)
             holds = bool(self._gradients) and self.number[-1] == SUPPOSING
-        return joined(sent, frozenset([_current.get("distributed.autograd").info.id]) if holds else frozenset())
+        own: Ranks = frozenset([_current.get("distributed.autograd").info.id] if holds else [])
+        return joined(sent, own)
 
     def _add(self, edge: Edge, gradient: Tensor | None) -> None:
         assert self._reached_by is not None  # _plan has run
@@ -199,44 +200,35 @@ class Pass:
     def _run(self, entries: int) -> list[Future[Ranks]]:
         """Run the nodes that a set of entries leads to; return the futures of messages with gradients."""
         assert self._reached_by is not None  # _plan has run
-        inside, given = self._inside[entries], self._gradients.pop(entries, {})
-        border: dict[Edge, None] = {}
-        for node in inside:
-            for edge in self._next(node):
-                if self._is_border(edge[0], entries):
-                    border[edge] = None
-        starts = {edge: g for edge, g in given.items() if edge[0] not in self.context.received}
-        border |= dict.fromkeys(edge for edge in starts if isinstance(edge[0], AccumulateGrad))
-        outgoing = {edge: g for edge, g in given.items() if edge not in starts}
-        for edge, gradient in zip(border, self._engine(starts, list(border)), strict=True):
-            if gradient is None:
-                continue
+        inside, starts = self._inside[entries], self._gradients.pop(entries, {})
+        whole: dict[Edge, None] = {}  # edges to leaves and to nodes of received tensors
+        others: dict[Edge, None] = {}  # edges to other stages
+        for edge in (*starts, *(edge for node in inside for edge in self._next(node))):
+            is_here = self._reached_by[edge[0]] == entries
+            if isinstance(edge[0], AccumulateGrad) or (is_here and edge[0] in self.context.received):
+                whole[edge] = None
+            elif not is_here:
+                others[edge] = None
+        outgoing: dict[Edge, Tensor] = {}
+        for edge, gradient in self._engine(starts, whole, others):
             if isinstance(edge[0], AccumulateGrad):
                 self.context.add_gradient(edge[0].variable, gradient)
-            elif self._reached_by[edge[0]] == entries:
-                outgoing[edge] = outgoing[edge] + gradient if edge in outgoing else gradient
+            elif edge in whole:
+                outgoing[edge] = gradient
             else:
                 self._add(edge, gradient)
         return [self._send(node, outgoing) for node in inside if node in self.context.received]
 
-    def _is_border(self, node: Any, entries: int) -> bool:
-        assert self._reached_by is not None  # _plan has run
-        return (
-            self._reached_by[node] != entries
-            or isinstance(node, AccumulateGrad)
-            or node in self.context.received
-        )
-
-    def _engine(self, starts: dict[Edge, Tensor], ends: list[Edge]) -> Sequence[Tensor | None]:
+    def _engine(
+        self, starts: dict[Edge, Tensor], whole: dict[Edge, None], others: dict[Edge, None]
+    ) -> list[tuple[Edge, Tensor]]:
+        """Return the gradients of edges that have one; hooks of tensors see only those of `whole`."""
+        ends = (*whole, *others)
         if not starts or not ends:
-            return [None] * len(ends)
-        return flambeau.autograd.grad(
-            [GradientEdge(*edge) for edge in starts],
-            [GradientEdge(*edge) for edge in ends],
-            list(starts.values()),
-            retain_graph=self.retain_graph,
-            allow_unused=True,
-        )
+            return []
+        weights = tuple(starts.values())
+        found = _C._autograd_edges(tuple(starts), weights, ends, self.retain_graph, False, False, len(whole))
+        return [(edge, grad) for edge, grad in zip(ends, found, strict=True) if grad is not None]
 
     def _send(self, node: Any, gradients: dict[Edge, Tensor]) -> Future[Ranks]:
         rank, message, count = self.context.received[node]
@@ -265,7 +257,9 @@ def _tell(work: Pass, found: dict[int, list[int]]) -> Future[Ranks]:
 
 
 @async_execution
-def _entries_take_part(context: int, number: Number, retain_graph: bool, messages: list[int]) -> Future[Ranks]:
+def _entries_take_part(
+    context: int, number: Number, retain_graph: bool, messages: list[int]
+) -> Future[Ranks]:
     work = _of(context, number, retain_graph)
     found: dict[int, list[int]] = defaultdict(list)
     for message in messages:
