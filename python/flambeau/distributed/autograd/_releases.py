@@ -1,4 +1,4 @@
-"""The ends of contexts, of which other workers hear a little later, several at once."""
+"""The ends of contexts: other workers hear of them a little later, several at once."""
 
 from __future__ import annotations
 
