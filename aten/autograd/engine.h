@@ -1,5 +1,7 @@
 #pragma once
 // Reverse mode: runs the graph behind some outputs in the calling thread.
+#include <cstdint>
+
 #include "aten/autograd/node.h"
 #include "c10/core/thread_state.h"
 
@@ -11,6 +13,10 @@ struct BackwardOptions {
   // For `grad` only.
   bool allow_unused = false;
   bool materialize_grads = false;
+  // For captured edges only: their nodes do not run, also where paths through them lead to others.
+  bool stops_at_captures = false;
+  // The captures from this one on are incomplete gradients, which tensor hooks do not see yet.
+  uint32_t first_incomplete = UINT32_MAX;
 };
 
 // Adds d(sum of outputs . grads)/d(leaf) to .grad of the leaves, or of `inputs` alone when given.

@@ -1,6 +1,7 @@
 #include "aten/autograd/graph_task.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "aten/autograd/accumulate_grad.h"
 #include "aten/autograd/anomaly.h"
@@ -72,9 +73,14 @@ uint32_t GraphTask::reach(Node& node) {
 
 void GraphTask::discover(ArrayRef<Edge> roots) {
   for (const Edge& root : roots) reach(*root.function);
+  std::unordered_set<const Node*> ends;
+  if (options_.stops_at_captures) {
+    for (const Edge& target : targets_) ends.insert(target.function.get());
+  }
   // The list of states grows while it is walked: it is the queue of a breadth-first search.
   for (size_t i = 0; i < states_.size(); ++i) {
     const Node& node = *states_[i].node;
+    if (ends.contains(&node)) continue;
     for (size_t e = 0; e < node.num_edges(); ++e) {
       if (node.edge(e).is_valid()) ++states_[reach(*node.edge(e).function)].waiting_for;
     }
@@ -111,6 +117,7 @@ void GraphTask::restrict_to_targets() {
   }
   for (size_t i = 0; i < order.size(); ++i) {
     const Node& node = *states_[order[i]].node;
+    if (ends_at(states_[order[i]])) continue;
     for (size_t e = 0; e < node.num_edges(); ++e) {
       if (!node.edge(e).is_valid()) continue;
       const uint32_t next = find(*node.edge(e).function);
@@ -119,6 +126,7 @@ void GraphTask::restrict_to_targets() {
   }
   for (size_t i = order.size(); i-- > 0;) {
     State& s = states_[order[i]];
+    if (ends_at(s)) continue;
     for (size_t e = 0; e < s.node->num_edges() && !s.runs; ++e) {
       const Edge& edge = s.node->edge(e);
       s.runs = edge.is_valid() && states_[find(*edge.function)].wanted;
@@ -293,9 +301,10 @@ void GraphTask::evaluate(uint32_t index) {
   } else {
     grads.resize(node.num_outputs());
   }
-  if (node.extras() || node.accumulates()) run_tensor_hooks(node, grads);
+  if ((node.extras() || node.accumulates()) && !is_incomplete(state)) run_tensor_hooks(node, grads);
   if (filtered_) {
     capture(state, grads);
+    if (ends_at(state)) return;
     if (!state.runs) return send(node, Gradients());
   }
   Gradients out;

@@ -63,6 +63,13 @@ class GraphTask {
                       Tensor& grad) const;
   void run_tensor_hooks(Node& node, Gradients& grads);
   void capture(const State& state, const Gradients& grads);
+  // Whether discover() has not looked behind a node.
+  bool ends_at(const State& state) const {
+    return options_.stops_at_captures && state.first_capture != kNone;
+  }
+  bool is_incomplete(const State& state) const {
+    return state.first_capture != kNone && state.first_capture >= options_.first_incomplete;
+  }
   void run_hooks();
 
   const uint64_t id_;

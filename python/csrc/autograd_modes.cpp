@@ -77,14 +77,15 @@ std::vector<autograd::Edge> edges_from(PyObject* pairs) {
   return edges;
 }
 
-// _autograd_edges(roots, gradients, captures, retain_graph, create_graph, accumulate): grad, or
-// with `accumulate` backward, by places in the graph, which are pairs (node, output_nr).
+// _autograd_edges(roots, gradients, captures, retain_graph, create_graph, accumulate, whole=-1):
+// grad, or with `accumulate` backward, by places in the graph, which are pairs (node, output_nr).
+// whole >= 0: the pass stops at captures, and only the first `whole` ones are complete gradients.
 PyObject* grad_of_edges(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *roots, *gradients, *captures;
-    int retain_graph, create_graph, accumulate;
-    if (!PyArg_ParseTuple(args, "O!OO!ppp", &PyTuple_Type, &roots, &gradients, &PyTuple_Type,
-                          &captures, &retain_graph, &create_graph, &accumulate))
+    int retain_graph, create_graph, accumulate, whole = -1;
+    if (!PyArg_ParseTuple(args, "O!OO!ppp|i", &PyTuple_Type, &roots, &gradients, &PyTuple_Type,
+                          &captures, &retain_graph, &create_graph, &accumulate, &whole))
       return nullptr;
     const std::vector<autograd::Edge> from = edges_from(roots), to = edges_from(captures);
     autograd::Gradients grads;
@@ -92,6 +93,8 @@ PyObject* grad_of_edges(PyObject*, PyObject* args) {
     BackwardOptions options;
     options.retain_graph = retain_graph;
     options.create_graph = create_graph;
+    options.stops_at_captures = whole >= 0;
+    if (whole >= 0) options.first_incomplete = static_cast<uint32_t>(whole);
     autograd::Gradients result;
     {
       const WithoutGil released;

@@ -148,6 +148,17 @@ def test_copies_add_a_reduction_of_parts():
     assert len(found) == 8
 
 
+def test_sums_over_copies_do_not_overlap():
+    """`fully_shard` starts them when the next group is reduced, and waits."""
+    result = step(layers(4, elements=1 << 16), node(8, Link(0.0, 1e6)), schedule="fsdp", copies=2)
+    events = result.ranks[0].events
+    sums = [e for e in events if e.kind == "all_reduce"]
+    assert len(sums) == 4
+    for e in events:
+        assert not e.is_work or all(e.end <= s.start or e.start >= s.end for s in sums)
+    assert result.exposed >= sum(s.end - s.start for s in sums) > 0
+
+
 def test_memory_of_parts():
     """Parameters, gradients and states of Adam are divided; one group's wholes come in addition."""
     elements, ranks = 1 << 16, 8

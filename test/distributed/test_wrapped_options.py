@@ -348,7 +348,6 @@ mlp = MLP()
 each("module", FSDP, 3, device_id=cpu)
 each("strategy", FSDP, MLP(), sharding_strategy="x", device_id=cpu)
 each("precision", FSDP, MLP(), mixed_precision=fw.bfloat16, device_id=cpu)
-each("keep", FSDP, MLP(), mixed_precision=fsdp.MixedPrecision(keep_low_precision_grads=True), device_id=cpu)
 each("prefetch", FSDP, MLP(), backward_prefetch=1, device_id=cpu)
 each("device", FSDP, MLP(), device_id=0)
 each("group", FSDP, MLP(), process_group=3, device_id=cpu)
@@ -412,7 +411,6 @@ EXPECTED = {
     "module": ("TypeError", "expected a Module, got int"),
     "strategy": ("TypeError", "expected a ShardingStrategy, got 'x'"),
     "precision": ("TypeError", "expected a MixedPrecision, got flambeau.bfloat16"),
-    "keep": ("ValueError", "keep_low_precision_grads=False"),
     "prefetch": ("TypeError", "expected a BackwardPrefetch or None, got 1"),
     "device": ("ValueError", "expected None or the CPU as device_id, got 0"),
     "group": ("TypeError", "expected a ProcessGroup as process_group, got 3"),

@@ -98,9 +98,6 @@ distributed.fsdp._unbuilt
   class DataParallelMeshDims FlatParamHandle
   enum HandleTrainingState IDLE FORWARD BACKWARD_PRE BACKWARD_POST SUMMON_FULL_PARAMS
   enum TrainingState IDLE FORWARD_BACKWARD SUMMON_FULL_PARAMS
-distributed.fsdp.sharded_grad_scaler
-  class ShardedGradScaler
-  from ProcessGroup=distributed
 distributed.fsdp._common_utils
   class no_dispatch
   def collect_grad_tensors replace_grad_tensors

@@ -7,7 +7,6 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.distributed._groups import get_group_rank
 from flambeau.distributed._process_group import ProcessGroup
 from flambeau.distributed._reductions import ReduceOp
 from flambeau.distributed._work import Work
@@ -107,14 +106,22 @@ def op(name: str, value: Any, operand: Tensor) -> Any:
 def root(name: str, group: ProcessGroup, rank: int | None, group_rank: int | None, word: str) -> int:
     """Return the rank in the group that one of two arguments names.
 
-    Raises: ValueError for both or neither.
+    Raises: ValueError for both or neither, or a rank that the group does not have; TypeError for no integer.
     """
     if rank is not None and group_rank is not None:
         raise ValueError(f"{name}: expected {word} or group_{word}, got both: Can't specify both")
     if rank is None and group_rank is None:
         raise ValueError(f"{name}: expected {word} or group_{word}, got neither: Must specify one of them")
+    given = group_rank if rank is None else rank
+    if not hasattr(given, "__index__") or isinstance(given, bool):
+        raise TypeError(f"{name}: expected an int as {word}, got {given!r}")
     if rank is not None:
-        return get_group_rank(group, rank)
+        if rank not in group.global_ranks:
+            raise ValueError(
+                f"{name}: expected one of the ranks {list(group.global_ranks)} as {word}, got Global rank "
+                f"{rank}, which is not part of group"
+            )
+        return group.global_ranks.index(rank)
     assert group_rank is not None
     if not 0 <= group_rank < group.size():
         raise ValueError(f"{name}: expected group_{word} from 0 to {group.size() - 1}, got {group_rank}")

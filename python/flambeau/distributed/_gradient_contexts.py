@@ -53,7 +53,7 @@ class Context:
         self.received: dict[Any, tuple[int, int, int]] = {}  # node -> rank, message, number of tensors
         self.workers: set[int] = set()  # that this process has sent messages of the context to
         self.gradients: dict[Tensor, Tensor] = {}
-        self.passes: dict[tuple[int, int], Any] = {}
+        self.passes: dict[tuple[int, int, int], Any] = {}
 
     def add_gradient(self, leaf: Tensor, gradient: Tensor) -> None:
         """Add to the gradient of a tensor."""

@@ -140,8 +140,18 @@ def member_of(given: Any, name: str) -> ProcessGroup | None:
     return given
 
 
-def _known(given: ProcessGroup | None) -> ProcessGroup:
-    return default_group() if given is None else given
+def _known(given: ProcessGroup | None, name: str) -> ProcessGroup:
+    if given is None:
+        return default_group()
+    if not isinstance(given, ProcessGroup):
+        kind = ValueError if given is NON_GROUP_MEMBER or given == NON_GROUP_MEMBER else TypeError
+        raise kind(
+            f"{name}: expected a group that this process is in, got Invalid process group specified: "
+            f"{given!r}"
+        )
+    if given.global_ranks and given.group_name not in world.groups:
+        raise ValueError(f"{name}: expected a process group that exists, got a destroyed one")
+    return given
 
 
 def get_rank(group: ProcessGroup | int | None = None) -> int:
@@ -162,7 +172,7 @@ def get_rank(group: ProcessGroup | int | None = None) -> int:
     default = default_group()
     if isinstance(group, int):  # GroupMember.NON_GROUP_MEMBER
         return -1
-    return (default if group is None else group).rank()
+    return default.rank() if group is None else _known(group, "get_rank").rank()
 
 
 def get_world_size(group: ProcessGroup | int | None = None) -> int:
@@ -201,10 +211,7 @@ def get_backend(group: ProcessGroup | None = None) -> str:
         'gloo'
         >>> dist.destroy_process_group()
     """
-    found = _known(group)
-    if not isinstance(found, ProcessGroup):
-        raise ValueError("get_backend: expected a group of this process, got Invalid process group specified")
-    return found.backend_name
+    return _known(group, "get_backend").backend_name
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
@@ -240,7 +247,7 @@ def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
         [0]
         >>> dist.destroy_process_group()
     """
-    return list(_known(group).global_ranks)
+    return list(_known(group, "get_process_group_ranks").global_ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
@@ -259,7 +266,7 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
         0
         >>> dist.destroy_process_group()
     """
-    ranks = _known(group).global_ranks
+    ranks = _known(group, "get_global_rank").global_ranks
     if not 0 <= group_rank < len(ranks):
         raise ValueError(
             f"get_global_rank: expected a rank from 0 to {len(ranks) - 1}, got Group rank {group_rank}, "
@@ -284,7 +291,7 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
         0
         >>> dist.destroy_process_group()
     """
-    ranks = _known(group).global_ranks
+    ranks = _known(group, "get_group_rank").global_ranks
     if global_rank not in ranks:
         raise ValueError(
             f"get_group_rank: expected one of the ranks {list(ranks)}, got Global rank {global_rank}, which "

@@ -138,7 +138,7 @@ def _find(
     """Return store, rank and number of processes from what `init_process_group` was given."""
     if store is not None:
         if world_size < 1 or rank < 0:
-            raise ValueError(
+            raise AssertionError(
                 "init_process_group: expected rank and world_size with a store, got "
                 f"rank={rank}, world_size={world_size}"
             )
@@ -183,9 +183,9 @@ def init_process_group(
         device_id: no effect.
         _ranks: no effect.
     Returns: None.
-    Raises: ValueError if the group is initialized already, or rank or size are missing; RuntimeError if the
-        backend or the package mpich is missing; DistNetworkError and DistStoreError if the others do not
-        come.
+    Raises: ValueError if the group is initialized already, or rank or size are missing; AssertionError for a
+        store with an init method or without rank and size; RuntimeError if the backend or the package mpich
+        is missing; DistNetworkError and DistStoreError if the others do not come.
 
     Example:
         >>> dist = flambeau.distributed
@@ -200,7 +200,7 @@ def init_process_group(
             f"{name}: expected no group, got trying to initialize the default process group twice!"
         )
     if store is not None and init_method is not None:
-        raise ValueError(f"{name}: expected a store or an init method, got both: Cannot specify both")
+        raise AssertionError(f"{name}: expected a store or an init method, got both: Cannot specify both")
     limit = seconds_of(default_pg_timeout if timeout is None else timeout, name)
     chosen = _chosen(backend, name)
     if chosen in _SERVED and _expected_size(init_method, world_size) != 1:
@@ -223,7 +223,7 @@ def destroy_process_group(group: ProcessGroup | int | None = None) -> None:
     Args:
         group: the group; None and the default group: all groups.
     Returns: None.
-    Raises: ValueError for a group that does not exist.
+    Raises: ValueError for a group that does not exist; AssertionError before `init_process_group`.
 
     Example:
         >>> dist = flambeau.distributed
@@ -234,9 +234,11 @@ def destroy_process_group(group: ProcessGroup | int | None = None) -> None:
     """
     if isinstance(group, int):  # GroupMember.NON_GROUP_MEMBER
         return
-    if group is None:
-        default_group()
-    elif world.groups.get(group.group_name) is not group:
+    if group is None and world.default_pg is None:
+        raise AssertionError(
+            "destroy_process_group: expected an initialized group, got none: Process group cannot be None"
+        )
+    if group is not None and world.groups.get(group.group_name) is not group:
         raise ValueError(
             "destroy_process_group: expected a group that exists, got Invalid process group specified"
         )
@@ -274,7 +276,8 @@ def new_group(
         device_id: no effect.
         sort_ranks: whether ranks in the group follow ranks in the job, instead of the order of `ranks`.
     Returns: the group, or ``GroupMember.NON_GROUP_MEMBER`` in a process that is not in it.
-    Raises: ValueError before `init_process_group`, and for ranks that do not exist or are there twice.
+    Raises: ValueError before `init_process_group`, and for ranks that do not exist or are there twice;
+        TypeError for ranks that are no integers.
 
     Example:
         >>> dist = flambeau.distributed
@@ -287,6 +290,8 @@ def new_group(
     chosen = default.backend_name if backend is None else _chosen(backend, name)
     limit = default.default_timeout if timeout is None else seconds_of(timeout, name)
     members = list(range(default.size()) if ranks is None else ranks)
+    if not all(isinstance(member, int) for member in members):
+        raise TypeError(f"{name}: expected integers as ranks, got {members}")
     members = sorted(members) if sort_ranks else members
     if len(members) > default.size():
         raise ValueError(f"{name}: expected a world size of at most {default.size()}, got {len(members)}")

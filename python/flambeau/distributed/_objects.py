@@ -146,7 +146,7 @@ def broadcast_object_list(
         device: no effect.
         group_src: the rank in the group, in place of `src`.
     Returns: None.
-    Raises: as `all_reduce`.
+    Raises: ValueError for a list of another length than the sender's; as `all_reduce`.
 
     Example:
         >>> dist = flambeau.distributed
@@ -160,18 +160,30 @@ def broadcast_object_list(
         return
     root = _checks.root(name, found, 0 if src is None and group_src is None else src, group_src, "src")
     is_root = found.rank() == root
-    data = [_pickled(value) for value in object_list] if is_root else []
-    sizes = flambeau.tensor([part.numel() for part in data] if is_root else [0] * len(object_list))
-    broadcast(sizes, group=found, group_src=root)
-    whole = flambeau.cat(data) if is_root and data else flambeau.empty(int(sizes.sum()), dtype=flambeau.uint8)
+    head, whole = _packed(object_list if is_root else [])
+    broadcast(head, group=found, group_src=root)
+    whole = whole if is_root else flambeau.empty(int(head[1]), dtype=flambeau.uint8)
     broadcast(whole, group=found, group_src=root)
     if not is_root:
-        _spread(object_list, whole, sizes.tolist())
+        _spread(name, object_list, int(head[0]), whole)
 
 
-def _spread(object_list: list[Any], whole: Tensor, sizes: list[int]) -> None:
-    at = 0
-    for i, size in enumerate(sizes):
+def _packed(values: list[Any]) -> tuple[Tensor, Tensor]:
+    """Return the number of objects and of bytes, and the bytes: those of the sizes, then of the objects."""
+    data = [_pickled(value) for value in values]
+    sizes = flambeau.tensor([part.numel() for part in data], dtype=flambeau.int64)
+    whole = flambeau.cat([sizes.view(flambeau.uint8), *data])
+    return flambeau.tensor([len(data), whole.numel()], dtype=flambeau.int64), whole
+
+
+def _spread(name: str, object_list: list[Any], count: int, whole: Tensor) -> None:
+    """Write received objects to a list. Raises: ValueError if the sender has more or fewer."""
+    if count != len(object_list):
+        raise ValueError(
+            f"{name}: expected a list of the length of the sender's, {count}, got {len(object_list)}"
+        )
+    at = 8 * count
+    for i, size in enumerate(whole[:at].clone().view(flambeau.int64).tolist()):
         object_list[i] = _unpickled(whole[at:], size)
         at += size
 
@@ -255,14 +267,8 @@ def send_object_list(
     found = member_of(group, "send_object_list")
     if found is None:
         return
-    data = [_pickled(value) for value in object_list]
-    send(flambeau.tensor([part.numel() for part in data]), dst, found, group_dst=group_dst)
-    send(
-        flambeau.cat(data) if data else flambeau.empty(0, dtype=flambeau.uint8),
-        dst,
-        found,
-        group_dst=group_dst,
-    )
+    for part in _packed(object_list):
+        send(part, dst, found, group_dst=group_dst)
 
 
 def recv_object_list(
@@ -282,7 +288,7 @@ def recv_object_list(
         group_src: the sender's rank in the group, in place of `src`.
         use_batch: no effect.
     Returns: the sender's rank in the job; -1 in a process that is not in the group.
-    Raises: as `recv`.
+    Raises: ValueError for a list of another length than the sender's; as `recv`.
 
     Example:
         >>> dist = flambeau.distributed
@@ -297,9 +303,9 @@ def recv_object_list(
     found = member_of(group, "recv_object_list")
     if found is None:
         return -1
-    sizes = flambeau.zeros(len(object_list), dtype=flambeau.int64)
-    sender = recv(sizes, src, found, group_src=group_src)
-    whole = flambeau.empty(int(sizes.sum()), dtype=flambeau.uint8)
+    head = flambeau.zeros(2, dtype=flambeau.int64)
+    sender = recv(head, src, found, group_src=group_src)
+    whole = flambeau.empty(int(head[1]), dtype=flambeau.uint8)
     recv(whole, sender, found)
-    _spread(object_list, whole, sizes.tolist())
+    _spread("recv_object_list", object_list, int(head[0]), whole)
     return sender

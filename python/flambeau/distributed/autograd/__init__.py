@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +11,10 @@ from flambeau._loading.lazy import attributes
 from flambeau.distributed import _gradient_contexts
 from flambeau.distributed._gradient_contexts import Context, contexts
 from flambeau.distributed.autograd import _passes
-from flambeau.distributed.rpc import _current
-from flambeau.distributed.rpc._calling import async_call
+from flambeau.distributed.autograd._releases import release
 
 __all__ = ["backward", "context", "get_gradients", "is_available"]
 
-_log = logging.getLogger("flambeau.distributed.rpc")
 _numbers = itertools.count()
 
 
@@ -55,19 +52,7 @@ class context:
 
     def __exit__(self, *error: Any) -> None:
         self._using.__exit__(None, None, None)
-        _release(self._context.number)
-
-
-def _release(number: int) -> None:
-    """Forget a context here, and in all workers that calls of it went to."""
-    found, agent = contexts.release(number), _current.find()
-    if found is None or agent is None:
-        return
-    for rank in found.workers - {agent.info.id}:
-        try:
-            async_call(agent, rank, _release, (number,), {}, 0.0)
-        except RuntimeError as failure:
-            _log.debug("context %s is not released by worker %s: %s", number, rank, failure)
+        release(self._context.number)
 
 
 def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = False) -> None:
@@ -82,7 +67,7 @@ def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = Fals
     Returns: None, when the pass is complete in all workers.
     Raises: RuntimeError for an unknown context or roots that need no gradient; the error of a worker, with
         its traceback in the message.
-    Source: PyTorch's design note "Distributed Autograd Design", SMART mode.
+    Source: PyTorch's design note "Distributed Autograd Design", FAST mode, and SMART mode for what it leaves.
 
     Example:
         >>> rpc = flambeau.distributed.rpc

@@ -1,17 +1,20 @@
 """One backward pass over several processes.
 
 Each process sees entries: tensors whose gradients come from elsewhere, that is, the roots, or the tensors of
-one message that it has sent. A pass has two phases.
+one message that it has sent. A node runs when the gradients of all entries from which it is reached are
+there. Nodes that are reached from the same set of entries form a stage, which is one call of the engine of
+the process; it stops where other stages begin. Gradients that arrive at a node of received tensors are sent
+to the sender, whose entry they complete. Each call of another process is answered when all that it started is
+complete, so the first caller knows the end of the pass.
 
-1. Every process learns which of its entries take part. Walking the graph from an entry finds nodes of tensors
-   that were received; the messages that these tensors came with are entries of their senders.
-2. A node runs when the gradients of all entries from which it is reached are there. Nodes that are reached
-   from the same set of entries form a stage, which is one call of the engine of the process. Gradients that
-   arrive at a node of received tensors are sent to the sender, whose entry they complete.
+1. The supposing pass takes it that all messages of the context take part, so nobody has to ask. A stage that
+   is reached from a message that does not take part never runs; its process reports that it holds gradients.
+2. If some do, the exact pass continues from these gradients. First every process learns which of its entries
+   take part: walking the graph from an entry finds nodes of tensors that were received; the messages that
+   these tensors came with are entries of their senders. Then stages run as before.
 
-This is the algorithm that PyTorch's design note "Distributed Autograd Design" calls SMART mode; FAST mode has
-the second phase only and supposes that all messages of a context take part. Each call of another process is
-answered when all that it started is complete, so the first caller knows the end of the pass.
+PyTorch's design note "Distributed Autograd Design" calls the first FAST mode and the second SMART mode. A
+stage that has run is reached from no gradient that is held, so the exact pass repeats nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.autograd.graph import GradientEdge, get_gradient_edge
 from flambeau.distributed._gradient_contexts import Context, contexts
 from flambeau.distributed.rpc import _current
@@ -32,33 +35,38 @@ from flambeau.futures import Future
 
 AccumulateGrad = type(get_gradient_edge(flambeau.empty(0, device="cpu", requires_grad=True)).node)
 ROOTS = -1  # the entry of the roots
-Number = tuple[int, int]
+HELD = -2  # the entry of gradients that the supposing pass left
+SUPPOSING, EXACT = 0, 1
+Number = tuple[int, int, int]  # the rank of the first caller, its number of the pass, the kind of pass
+Ranks = frozenset[int]
 Edge = tuple[Any, int]  # a node and the number of its input
 
 
-def joined(futures: Sequence[Future[Any]]) -> Future[Any]:
-    """Return a future that is done when all are, or as soon as one has failed."""
-    if len(futures) == 1:
+def joined(futures: Sequence[Future[Ranks]], own: Ranks = frozenset()) -> Future[Ranks]:
+    """Return a future of the union of ranks; it is done when all are, or as soon as one has failed."""
+    if len(futures) == 1 and not own:
         return futures[0]  # callbacks would need another thread
-    result: Future[Any] = Future()
-    left, lock = len(futures), threading.Lock()
+    result: Future[Ranks] = Future()
+    left, found, lock = len(futures), own, threading.Lock()
 
-    def count(future: Future[Any]) -> None:
-        nonlocal left
-        error = None
+    def count(future: Future[Ranks]) -> None:
+        nonlocal left, found
+        error, ranks = None, own
         try:
-            future.value()
+            ranks = future.value()
         except Exception as failure:
             error = failure
         with lock:
-            left -= 1
+            left, found = left - 1, found | ranks
             if result.done() or (left and error is None):
                 return
-            complete = result.set_result if error is None else result.set_exception
-            complete(error)  # type: ignore[arg-type]
+            if error is None:
+                result.set_result(found)
+            else:
+                result.set_exception(error)
 
     if not futures:
-        result.set_result(None)
+        result.set_result(own)
     for future in futures:
         future._when_done(count)
     return result
@@ -84,8 +92,23 @@ class Pass:
         self._inside: dict[int, list[Any]] = {}  # set of entries -> its nodes
         self._done: set[int] = set()  # sets of entries
         self._gradients: dict[int, dict[Edge, Tensor]] = defaultdict(dict)  # that wait for a stage
+        self.held: list[Tensor] = []  # the gradients of the entry HELD
+        if number[-1] == SUPPOSING:
+            for message, edges in context.sent.items():
+                self._entries[message] = [(edge.node, edge.output_nr) for edge in edges]
 
-    # --- the first phase -----------------------------------------------------------------------------
+    def add_roots(self, edges: Sequence[GradientEdge]) -> None:
+        """Add the entry of the roots."""
+        self._entries[ROOTS] = [(edge.node, edge.output_nr) for edge in edges]
+
+    def take_held(self) -> tuple[list[GradientEdge], list[Tensor]]:
+        """Return gradients of stages that did not run, and forget them."""
+        with self._lock:
+            held = [(GradientEdge(*e), g) for waiting in self._gradients.values() for e, g in waiting.items()]
+            self._gradients.clear()
+            return [edge for edge, _ in held], [gradient for _, gradient in held]
+
+    # --- what takes part -----------------------------------------------------------------------------
 
     def add_entry(self, entry: int, edges: Sequence[GradientEdge]) -> dict[int, list[int]]:
         """Note an entry; return messages that its graph came with and no other entry's: rank -> messages."""
@@ -107,7 +130,7 @@ class Pass:
                     waiting += [n for n, _ in node.next_functions if n is not None]
             return found
 
-    # --- the second phase ----------------------------------------------------------------------------
+    # --- gradients -----------------------------------------------------------------------------------
 
     def _plan(self) -> None:
         """Find the set of entries that each node is reached from."""
@@ -147,8 +170,11 @@ class Pass:
                     ]
         return order[::-1]
 
-    def arrive(self, entry: int, gradients: Sequence[Tensor | None]) -> Future[Any]:
-        """Take the gradients of an entry, and run what became ready; done when all that follows is."""
+    def arrive(self, entry: int, gradients: Sequence[Tensor | None]) -> Future[Ranks]:
+        """Take the gradients of an entry, and run what became ready.
+
+        Returns: a future, done when all that follows is; it has the ranks that hold gradients.
+        """
         with self._lock:
             if self._reached_by is None:
                 self._plan()
@@ -156,12 +182,14 @@ class Pass:
                 self._add(edge, gradient)
             self._arrived.add(entry)
             arrived = sum(self._bits[e] for e in self._arrived)
-            sent: list[Future[Any]] = []
+            sent: list[Future[Ranks]] = []
             ready = [s for s in self._inside if s & arrived == s and s not in self._done]
             for entries in sorted(ready, key=int.bit_count):
                 self._done.add(entries)
                 sent += self._run(entries)
-        return joined(sent)
+            holds = bool(self._gradients) and self.number[-1] == SUPPOSING
+        own: Ranks = frozenset([_current.get("distributed.autograd").info.id] if holds else [])
+        return joined(sent, own)
 
     def _add(self, edge: Edge, gradient: Tensor | None) -> None:
         assert self._reached_by is not None  # _plan has run
@@ -169,55 +197,46 @@ class Pass:
             waiting = self._gradients[self._reached_by[edge[0]]]
             waiting[edge] = waiting[edge] + gradient if edge in waiting else gradient
 
-    def _run(self, entries: int) -> list[Future[Any]]:
+    def _run(self, entries: int) -> list[Future[Ranks]]:
         """Run the nodes that a set of entries leads to; return the futures of messages with gradients."""
         assert self._reached_by is not None  # _plan has run
-        inside, given = self._inside[entries], self._gradients.pop(entries, {})
-        border: dict[Edge, None] = {}
-        for node in inside:
-            for edge in self._next(node):
-                if self._is_border(edge[0], entries):
-                    border[edge] = None
-        starts = {edge: g for edge, g in given.items() if edge[0] not in self.context.received}
-        border |= dict.fromkeys(edge for edge in starts if isinstance(edge[0], AccumulateGrad))
-        outgoing = {edge: g for edge, g in given.items() if edge not in starts}
-        for edge, gradient in zip(border, self._engine(starts, list(border)), strict=True):
-            if gradient is None:
-                continue
+        inside, starts = self._inside[entries], self._gradients.pop(entries, {})
+        whole: dict[Edge, None] = {}  # edges to leaves and to nodes of received tensors
+        others: dict[Edge, None] = {}  # edges to other stages
+        for edge in (*starts, *(edge for node in inside for edge in self._next(node))):
+            is_here = self._reached_by[edge[0]] == entries
+            if isinstance(edge[0], AccumulateGrad) or (is_here and edge[0] in self.context.received):
+                whole[edge] = None
+            elif not is_here:
+                others[edge] = None
+        outgoing: dict[Edge, Tensor] = {}
+        for edge, gradient in self._engine(starts, whole, others):
             if isinstance(edge[0], AccumulateGrad):
                 self.context.add_gradient(edge[0].variable, gradient)
-            elif self._reached_by[edge[0]] == entries:
-                outgoing[edge] = outgoing[edge] + gradient if edge in outgoing else gradient
+            elif edge in whole:
+                outgoing[edge] = gradient
             else:
                 self._add(edge, gradient)
         return [self._send(node, outgoing) for node in inside if node in self.context.received]
 
-    def _is_border(self, node: Any, entries: int) -> bool:
-        assert self._reached_by is not None  # _plan has run
-        return (
-            self._reached_by[node] != entries
-            or isinstance(node, AccumulateGrad)
-            or node in self.context.received
-        )
-
-    def _engine(self, starts: dict[Edge, Tensor], ends: list[Edge]) -> Sequence[Tensor | None]:
+    def _engine(
+        self, starts: dict[Edge, Tensor], whole: dict[Edge, None], others: dict[Edge, None]
+    ) -> list[tuple[Edge, Tensor]]:
+        """Return the gradients of edges that have one; hooks of tensors see only those of `whole`."""
+        ends = (*whole, *others)
         if not starts or not ends:
-            return [None] * len(ends)
-        return flambeau.autograd.grad(
-            [GradientEdge(*edge) for edge in starts],
-            [GradientEdge(*edge) for edge in ends],
-            list(starts.values()),
-            retain_graph=self.retain_graph,
-            allow_unused=True,
-        )
+            return []
+        weights = tuple(starts.values())
+        found = _C._autograd_edges(tuple(starts), weights, ends, self.retain_graph, False, False, len(whole))
+        return [(edge, grad) for edge, grad in zip(ends, found, strict=True) if grad is not None]
 
-    def _send(self, node: Any, gradients: dict[Edge, Tensor]) -> Future[Any]:
+    def _send(self, node: Any, gradients: dict[Edge, Tensor]) -> Future[Ranks]:
         rank, message, count = self.context.received[node]
         given = [gradients.get((node, i)) for i in range(count)]
         return _call(rank, _gradients_arrive, self, message, given)
 
 
-def _call(rank: int, function: Callable[..., Any], work: Pass, *more: Any) -> Future[Any]:
+def _call(rank: int, function: Callable[..., Any], work: Pass, *more: Any) -> Future[Ranks]:
     agent = _current.get("distributed.autograd.backward")
     arguments = (work.context.number, work.number, work.retain_graph, *more)
     return async_call(agent, rank, function, arguments, {}, 0.0)
@@ -226,20 +245,21 @@ def _call(rank: int, function: Callable[..., Any], work: Pass, *more: Any) -> Fu
 def _of(context: int, number: Number, retain_graph: bool) -> Pass:
     found = contexts.retrieve("distributed.autograd.backward", context)
     with found.lock:
-        return found.passes.setdefault(number, Pass(found, number, retain_graph))
+        if number not in found.passes:
+            found.passes[number] = Pass(found, number, retain_graph)
+        work: Pass = found.passes[number]
+        return work
 
 
-def explore(work: Pass, entry: int, edges: Sequence[GradientEdge]) -> Future[Any]:
-    """Note an entry, and tell the senders of what it reaches; done when all processes know their entries."""
-    return _tell(work, work.add_entry(entry, edges))
-
-
-def _tell(work: Pass, found: dict[int, list[int]]) -> Future[Any]:
+def _tell(work: Pass, found: dict[int, list[int]]) -> Future[Ranks]:
+    """Tell senders that messages take part; done when all processes know their entries."""
     return joined([_call(rank, _entries_take_part, work, messages) for rank, messages in found.items()])
 
 
 @async_execution
-def _entries_take_part(context: int, number: Number, retain_graph: bool, messages: list[int]) -> Future[Any]:
+def _entries_take_part(
+    context: int, number: Number, retain_graph: bool, messages: list[int]
+) -> Future[Ranks]:
     work = _of(context, number, retain_graph)
     found: dict[int, list[int]] = defaultdict(list)
     for message in messages:
@@ -251,8 +271,27 @@ def _entries_take_part(context: int, number: Number, retain_graph: bool, message
 @async_execution
 def _gradients_arrive(
     context: int, number: Number, retain_graph: bool, message: int, gradients: list[Tensor | None]
-) -> Future[Any]:
+) -> Future[Ranks]:
     return _of(context, number, retain_graph).arrive(message, gradients)
+
+
+def _exact(number: Number) -> Number:
+    return (*number[:-1], EXACT)
+
+
+@async_execution
+def _explore_held(context: int, number: Number, retain_graph: bool) -> Future[Ranks]:
+    """Begin the exact pass from gradients that the supposing one left here."""
+    edges, gradients = _of(context, number, retain_graph).take_held()
+    work = _of(context, _exact(number), retain_graph)
+    work.held = gradients
+    return _tell(work, work.add_entry(HELD, edges))
+
+
+@async_execution
+def _held_arrive(context: int, number: Number, retain_graph: bool) -> Future[Ranks]:
+    work = _of(context, _exact(number), retain_graph)
+    return work.arrive(HELD, work.held)
 
 
 def _forget(context: int, number: Number) -> None:
@@ -260,16 +299,20 @@ def _forget(context: int, number: Number) -> None:
     if found is not None:
         with found.lock:
             found.passes.pop(number, None)
+            found.passes.pop(_exact(number), None)
 
 
 def run(context: Context, number: int, roots: Sequence[Tensor], retain_graph: bool) -> None:
     """Run a pass from roots of this process. Raises: the first error of any process."""
     agent = _current.get("distributed.autograd.backward")
-    work = _of(context.number, (agent.info.id, number), retain_graph)
+    work = _of(context.number, (agent.info.id, number, SUPPOSING), retain_graph)
     gradients = [flambeau.ones_like(root) for root in roots]
     try:
         with flambeau.enable_grad(), agent.pool.waiting():
-            explore(work, ROOTS, [get_gradient_edge(root) for root in roots]).wait()
-            work.arrive(ROOTS, gradients).wait()
+            work.add_roots([get_gradient_edge(root) for root in roots])
+            holding = work.arrive(ROOTS, gradients).wait()
+            if holding:
+                for function in (_explore_held, _held_arrive):
+                    joined([_call(rank, function, work) for rank in holding]).wait()
     finally:
         _forget(context.number, work.number)

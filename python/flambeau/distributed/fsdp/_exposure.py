@@ -7,7 +7,7 @@ from typing import Any
 import flambeau
 from flambeau import Tensor
 from flambeau.distributed._reductions import AllreduceOptions, ReduceOp
-from flambeau.distributed.fsdp._flat import FlatParts
+from flambeau.distributed.fsdp._flat import FlatParts, set_grad
 from flambeau.nn.parameter import Parameter
 
 
@@ -46,7 +46,7 @@ class Exposure:
         """Give the parameters their whole gradients."""
         self._has_grads = grads is not None
         for parameter, grad in zip(self._shown(), grads or (), strict=grads is not None):
-            parameter.grad = grad if parameter.requires_grad else None
+            set_grad(parameter, grad if parameter.requires_grad else None)
 
     def end(self, writes_back: bool) -> None:
         """Let the module have its parts again.
@@ -63,7 +63,7 @@ class Exposure:
             if self._is_same:
                 original.parameter.grad = None
                 original.parameter.data = parts.view_of_part(original, parts.sharded.data)
-                original.parameter.grad = earlier
+                set_grad(original.parameter, earlier)
                 continue
             for owner, name in original.places:
                 if parts.keeps:
@@ -85,16 +85,16 @@ def whole_grads(parts: FlatParts) -> list[Tensor] | None:
         parts.layout.group.allreduce([has_some], AllreduceOptions(ReduceOp.MAX)).wait()
     if not has_some.item():
         return None
-    return parts.wholes_of(flambeau.zeros(parts.size, dtype=parts.dtype) if local is None else local)
+    return parts.wholes_of(flambeau.zeros(parts.size, dtype=parts.grad_dtype) if local is None else local)
 
 
 def _write_grads(parts: FlatParts, grads: list[Any]) -> None:
-    local = flambeau.zeros(parts.size, dtype=parts.dtype)
+    local = flambeau.zeros(parts.size, dtype=parts.grad_dtype)
     with flambeau.no_grad():
         parts.pack(grads, local)
     if not parts.keeps:
-        parts.sharded.grad = local
+        set_grad(parts.sharded, local)
         return
     for original, grad in zip(parts.originals, grads, strict=True):
         view = parts.view_of_part(original, local)
-        original.parameter.grad = view if grad is not None and view.numel() else None
+        set_grad(original.parameter, view if grad is not None and view.numel() else None)

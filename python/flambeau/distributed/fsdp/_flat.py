@@ -70,6 +70,7 @@ class FlatParts:
         whole_dtype: the dtype of wholes; None: that of the parameters.
     """
 
+    low_dtype: flambeau.dtype | None = None  # of gradients of parts; None: that of the parameters
     accumulated: list[Tensor | None] | None = None
 
     def __init__(
@@ -368,9 +369,14 @@ class FlatParts:
             room.zero_() if grad is None else room.copy_(grad)
         flat[end:].zero_()
 
+    @property
+    def grad_dtype(self) -> flambeau.dtype:
+        """The dtype of the gradients of parts."""
+        return self.dtype if self.low_dtype is None else self.low_dtype
+
     def add_grad(self, reduced: Tensor) -> None:
         """Add this process's part of the reduced gradients to those of the parts."""
-        part = reduced.to(self.dtype)
+        part = reduced.to(self.grad_dtype)
         if not self.keeps:
             _accumulate(self.sharded, part)
             return
@@ -406,9 +412,20 @@ def _added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return b if a is None else a if b is None else a.add_(b)
 
 
+def set_grad(parameter: Any, grad: Tensor | None) -> None:
+    """Give a parameter a gradient, which may have another dtype."""
+    if grad is None or grad.dtype == parameter.dtype:
+        parameter.grad = grad
+        return
+    own = parameter.data
+    parameter.data = own.to(grad.dtype)  # `grad` takes only the dtype of the parameter
+    parameter.grad = grad
+    parameter.data = own
+
+
 def _accumulate(parameter: Any, grad: Tensor) -> None:
     if parameter.grad is None:
-        parameter.grad = grad
+        set_grad(parameter, grad)
     else:
         parameter.grad.add_(grad)
     _C._run_accumulate_hooks(parameter)

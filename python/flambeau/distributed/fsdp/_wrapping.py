@@ -156,6 +156,15 @@ def divide(
     return parts
 
 
+def low_dtype(precision: MixedPrecision, layout: Layout) -> flambeau.dtype | None:
+    """Return the dtype of the gradients of parts; None: that of the parameters."""
+    if not precision.keep_low_precision_grads:
+        return None
+    if layout.size == 1 and precision.reduce_dtype is not None:
+        return precision.reduce_dtype
+    return precision.param_dtype
+
+
 def check(module: Any, options: dict[str, Any]) -> None:
     """Raise for wrong arguments."""
     strategy, precision = options["sharding_strategy"], options["mixed_precision"]
@@ -166,11 +175,6 @@ def check(module: Any, options: dict[str, Any]) -> None:
         raise TypeError(f"{_NAME}: expected a ShardingStrategy, got {strategy!r}")
     if not isinstance(precision, MixedPrecision):
         raise TypeError(f"{_NAME}: expected a MixedPrecision, got {precision!r}")
-    if precision.keep_low_precision_grads:
-        raise ValueError(
-            f"{_NAME}: expected keep_low_precision_grads=False, as a gradient has its parameter's dtype, got "
-            "True"
-        )
     if prefetch is not None and not isinstance(prefetch, BackwardPrefetch):
         raise TypeError(f"{_NAME}: expected a BackwardPrefetch or None, got {prefetch!r}")
     if device is not None and (isinstance(device, int) or flambeau.device(device).type != "cpu"):

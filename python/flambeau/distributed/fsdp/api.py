@@ -73,8 +73,9 @@ class MixedPrecision:
         param_dtype: the dtype of the gathered parameters; None: their own.
         reduce_dtype: the dtype in which gradients are reduced; None: `param_dtype`.
         buffer_dtype: the dtype of floating-point buffers from the first forward pass on; None: their own.
-        keep_low_precision_grads: whether gradients of parts keep the dtype of the reduction. Only False:
-            a gradient has the dtype of its parameter.
+        keep_low_precision_grads: whether gradients of parts have the dtype of computation, or that of the
+            reduction where processes have whole parameters, in place of their parameter's. SGD takes such
+            gradients; Adam needs those of the parameter's dtype.
         cast_forward_inputs: whether each wrapped module casts its floating-point arguments to `param_dtype`.
         cast_root_forward_inputs: whether the outermost wrapped module does.
         _module_classes_to_ignore: with an ``auto_wrap_policy``, modules of these classes are wrapped apart

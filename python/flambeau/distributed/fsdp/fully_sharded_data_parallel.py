@@ -158,6 +158,7 @@ class FullyShardedDataParallel(OptimizerStates, Module):
         self._state = WrapperState(self, precision, options["backward_prefetch"], options["forward_prefetch"])
         self._state.when_root = self._prepare_root
         if self._parts is not None:
+            self._parts.low_dtype = _wrapping.low_dtype(precision, layout)
             frees = strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD)
             self._state.group = FlatGroup(self._parts, self._state.policy, None if frees else False)
         self._hooks = StateHooks(self)
@@ -308,14 +309,15 @@ class FullyShardedDataParallel(OptimizerStates, Module):
                 the part of the result; without the last with ``ShardingStrategy.NO_SHARD``, where it writes
                 the result into the gradient.
         Raises: RuntimeError unless the module is the outermost wrapper; AssertionError if there is a hook;
-            ValueError for a hybrid strategy.
+            AssertionError for a hybrid strategy, as in PyTorch, unless one process has whole parameters.
         """
         self._check_root("register_comm_hook")
         for wrapper in self.fsdp_modules(self):
             group: Any = wrapper._state.group
-            if wrapper.sharding_strategy in HYBRID:
-                raise ValueError(
-                    f"register_comm_hook: expected no hybrid strategy, got {self.sharding_strategy}"
+            if wrapper.sharding_strategy in HYBRID and wrapper._layout.size > 1:
+                raise AssertionError(
+                    "register_comm_hook: Communication hook is not supported for hybrid strategies: expected "
+                    f"another strategy, got {wrapper.sharding_strategy}"
                 )
             if group is not None and group.is_hooked:
                 raise AssertionError(

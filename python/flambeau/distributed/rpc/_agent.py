@@ -286,7 +286,7 @@ class Agent:
         kind, numbers = message.kind, message.numbers
         sender = self.info.id if connection is None else connection.rank
         if kind in (Kind.REPLY, Kind.ERROR):
-            self._take_answer(sender, message)
+            return self.pool.first_of(lambda: self._take_answer(sender, message))
         elif kind is Kind.CALL:
             return lambda: self._run(connection, sender, message, None)
         elif kind is Kind.REMOTE:

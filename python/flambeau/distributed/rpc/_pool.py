@@ -16,7 +16,8 @@ from collections.abc import Callable, Container, Iterator
 from typing import Protocol
 
 _log = logging.getLogger("flambeau.distributed.rpc")
-_here = threading.local()  # .pool: the pool that the thread belongs to; .lead: what it reads from afterwards
+# .pool: the pool that the thread belongs to; .lead: what it reads from afterwards; .gathered: see first_of
+_here = threading.local()
 _TICK = 0.001  # seconds between looks at tasks that readers run
 _QUIET = 50  # looks without such a task, after which nobody looks
 _FEW_ALARMS = 1024
@@ -96,10 +97,26 @@ class Pool:
 
     def submit(self, task: Task) -> None:
         """Run a task in a thread of the pool; a closed pool drops it."""
+        gathered: list[Task] | None = getattr(_here, "gathered", None)
+        if gathered is not None:
+            gathered.append(task)
+            return
         with self._lock:
             if not self._closed:
                 self._tasks.append(task)
                 self._employ()
+
+    def first_of(self, call: Task) -> Task | None:
+        """Return the first task that a function submits, for this thread to run, and submit the others."""
+        gathered: list[Task] = []
+        _here.gathered = gathered
+        try:
+            call()
+        finally:
+            _here.gathered = None
+        for task in gathered[1:]:
+            self.submit(task)
+        return gathered[0] if gathered else None
 
     def read(self, reader: Reader) -> None:
         """Let a thread read until the end."""

@@ -103,6 +103,7 @@ class Groups(DataParallel):
             for layers, units in zip(self.stage.chunks, self.stage.units, strict=True)
         ]
         self.reductions: list[int] = []
+        self.unfinished: tuple[str, float] | None = None  # a reduction that copies have not added yet
 
     def _held(self, layer: Layer, place: Place) -> _Held | None:
         """Return what the rank has of a layer's group; None for a group without parameters."""
@@ -187,7 +188,7 @@ class Groups(DataParallel):
 
     def _reduce(self, held: _Held) -> None:
         """Reduce the gradients of a group; computation goes on when the reduction before has ended."""
-        self.rank.wait_for(self.reductions)
+        self._finish_reduction()
         unit, size = held.unit, self.stage.reduce_size
         flat, part = unit.parts * unit.chunk * size, unit.chunk * size
         changes = [
@@ -199,15 +200,25 @@ class Groups(DataParallel):
             changes.append(("gradients", self._part_bytes(unit), True))
             held.has_gradient = True
         name = f"reduce {unit.name or 'root'}"
-        self.reductions = self.rank.collective("shard", name, "reduce_scatter", flat, self.rank.last, changes)
-        found = self.rank.collective("copies", name, "all_reduce", part, self.reductions)
-        self.reductions = found or self.reductions
+        after = [*self.rank.last, *self.reductions]
+        self.reductions = self.rank.collective("shard", name, "reduce_scatter", flat, after, changes)
+        self.unfinished = (name, part)
+
+    def _finish_reduction(self) -> None:
+        """Wait for the parts of the last group, then for their sum over the copies, which starts only now."""
+        self.rank.wait_for(self.reductions)
+        if self.unfinished is not None:
+            (name, part), self.unfinished = self.unfinished, None
+            after = [*self.rank.last, *self.reductions]
+            found = self.rank.collective("copies", name, "all_reduce", part, after)
+            self.rank.wait_for(found)
+            self.reductions = found or self.reductions
 
     def _part_bytes(self, unit: Unit) -> int:
         return unit.part(self.stage.layout.shard_of(self.rank.member.first)) * self.stage.size
 
     def end(self) -> None:
-        self.rank.wait_for(self.reductions)
+        self._finish_reduction()
 
 
 def base_memory(stage: Stage, index: int) -> dict[str, float]:

@@ -104,7 +104,7 @@ class _Lookup(flambeau.autograd.Function):
         wanted = tuple(Replicate() if isinstance(p, Partial) else p for p in ctx.placements)
         rows = grad.redistribute(placements=wanted)._local_tensor
         places, kept = ctx.saved_tensors
-        rows = rows.masked_fill(~kept.unsqueeze(-1), 0).reshape(-1, rows.shape[-1])
+        rows = rows.masked_fill(~kept.unsqueeze(-1), 0).reshape(kept.numel(), rows.shape[-1])
         made = rows.new_zeros((ctx.length, rows.shape[-1]))
         if ctx.length:
             made.index_add_(0, places.reshape(-1), rows)
