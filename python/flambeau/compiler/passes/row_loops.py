@@ -150,6 +150,13 @@ def _steps(tensor: Any) -> list[tuple[int, int]]:
 
 def domain_of(node: Node) -> Domain | None:
     """Return the rows of a reduction, or of an operator that contains one."""
+    if "rows of folds" not in node.meta:
+        node.meta["rows of folds"] = _domain_of(node)
+    known: Domain | None = node.meta["rows of folds"]
+    return known
+
+
+def _domain_of(node: Node) -> Domain | None:
     found = _domain_of_fold(node)
     if found is None and not is_pointwise(node):
         parts = decomposition(node)
