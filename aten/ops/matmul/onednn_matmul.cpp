@@ -87,6 +87,27 @@ Plan& plan_for(const Key& key, dnnl_data_type_t type, int64_t count, const Matri
   return plans.back().second;
 }
 
+void set_data(const Memory& memory, const void* data) {
+  check_status(dnnl_memory_set_data_handle(memory.get(), const_cast<void*>(data)), "matmul");
+}
+
+void run(Plan& plan, const void* a, const void* b, void* out, const void* bias) {
+  set_data(plan.a, a);
+  set_data(plan.b, b);
+  set_data(plan.out, out);
+  if (bias) set_data(plan.bias, bias);
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, plan.a.get()},
+                                  {DNNL_ARG_WEIGHTS, plan.b.get()},
+                                  {DNNL_ARG_DST, plan.out.get()},
+                                  {DNNL_ARG_BIAS, plan.bias.get()}};
+  const int given = bias ? 4 : 3;
+  check_status(dnnl_primitive_execute(plan.primitive.get(), stream(), given, args), "matmul");
+  if (!plan.has_run) {
+    plan.has_run = true;
+    if (const c10::LibraryNote note = c10::note_library_use.load(std::memory_order_relaxed)) note();
+  }
+}
+
 }  // namespace
 
 bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
@@ -116,22 +137,7 @@ bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, 
   Plan& plan =
       plan_for(key, type, count, a, a_step, b, b_step, c, out_step, accumulate, bias != nullptr);
   if (!plan.primitive) return false;
-  check_status(dnnl_memory_set_data_handle(plan.a.get(), const_cast<void*>(a.data)), "matmul");
-  check_status(dnnl_memory_set_data_handle(plan.b.get(), const_cast<void*>(b.data)), "matmul");
-  check_status(dnnl_memory_set_data_handle(plan.out.get(), out), "matmul");
-  if (bias) {
-    check_status(dnnl_memory_set_data_handle(plan.bias.get(), const_cast<void*>(bias)), "matmul");
-  }
-  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, plan.a.get()},
-                                  {DNNL_ARG_WEIGHTS, plan.b.get()},
-                                  {DNNL_ARG_DST, plan.out.get()},
-                                  {DNNL_ARG_BIAS, plan.bias.get()}};
-  const int given = bias ? 4 : 3;
-  check_status(dnnl_primitive_execute(plan.primitive.get(), stream(), given, args), "matmul");
-  if (!plan.has_run) {
-    plan.has_run = true;
-    if (const c10::LibraryNote note = c10::note_library_use.load(std::memory_order_relaxed)) note();
-  }
+  run(plan, a.data, b.data, out, bias);
   return true;
 }
 

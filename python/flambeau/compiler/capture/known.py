@@ -103,6 +103,16 @@ HIGHER_ORDER: frozenset[Any] = frozenset(
     {loops.cond, loops.while_loop, loops.scan, loops.map, loops.associative_scan, checkpoint, flex_attention}
 )
 
+# Global variables of flambeau's own modules that programs change by calls; its other ones stay as they are.
+CHANGING = frozenset(
+    {
+        ("flambeau.nn.modules.hooks", "everywhere"),
+        ("flambeau.nn.modules.hooks", "registration"),
+        ("flambeau.nn.utils.parametrize", "_depth"),
+        ("flambeau.autograd.forward_ad", "_current_level"),
+    }
+)
+
 # Function -> Python function that capture interprets instead (`compiler.substitute_in_graph`).
 SUBSTITUTES: dict[Any, Any] = {}
 
