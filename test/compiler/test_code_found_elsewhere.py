@@ -198,3 +198,40 @@ def test_hooks_of_all_modules_are_seen(backend: str) -> None:
 class _Handle:
     def __init__(self, handle: Any) -> None:
         self.close = handle.remove
+
+
+def test_the_cache_of_parametrizations_is_read_and_filled() -> None:
+    from flambeau.nn.utils import parametrizations, parametrize
+
+    results = []
+    for wrap in (lambda f: f, lambda f: fb.compile(f, backend="eager")):
+        fb.manual_seed(0)
+        model = parametrizations.weight_norm(nn.Linear(4, 4))
+        run, x, found = wrap(lambda x, m=model: m(x)), fb.ones(2, 4), []
+        length = model.parametrizations.weight.original0.data
+        for _ in range(2):
+            found.append(run(x))
+            with parametrize.cached():
+                found.append(run(x))
+                length.mul_(2)
+                found += [run(x), run(x)]
+            found.append(run(x))
+        results.append(found)
+    for plain, compiled in zip(*results, strict=True):
+        assert fb.equal(plain, compiled)
+
+
+def test_the_default_of_checks_of_distributions_is_seen() -> None:
+    distributions = fb.distributions
+    compiled = fb.compile(lambda x, s: distributions.Normal(x, s).log_prob(x), backend="eager")
+    x, bad = fb.zeros(3), -fb.ones(3)
+    assert compiled(x, -bad).isfinite().all()
+    with pytest.raises(ValueError, match="scale"):
+        compiled(x, bad)
+    distributions.Distribution.set_default_validate_args(False)
+    try:
+        assert compiled(x, bad).isnan().all()
+    finally:
+        distributions.Distribution.set_default_validate_args(True)
+    with pytest.raises(ValueError, match="scale"):
+        compiled(x, bad)

@@ -117,8 +117,9 @@ class Attributes(Core):
         self.push(result)
 
     def _adopt_of_class(self, owner: type, name: str, found: Any) -> None:
-        """Guard an attribute of a program's class; flambeau's and builtin classes do not change."""
-        if known.is_own(owner) or owner.__module__ == "builtins":
+        """Guard an attribute of a program's class; builtin classes and most of flambeau's do not change."""
+        changes = (known.module_of(owner), f"{owner.__qualname__}.{name}") in known.CHANGING
+        if not changes and (known.is_own(owner) or owner.__module__ == "builtins"):
             return
         place = self.tracker.constant(owner)
         origin = Item(Attribute(Constant(place, owner.__qualname__), "__dict__"), name)

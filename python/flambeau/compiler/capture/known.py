@@ -103,12 +103,14 @@ HIGHER_ORDER: frozenset[Any] = frozenset(
     {loops.cond, loops.while_loop, loops.scan, loops.map, loops.associative_scan, checkpoint, flex_attention}
 )
 
-# Global variables of flambeau's own modules that programs change by calls; its other ones stay as they are.
+# Global variables and attributes of classes in flambeau that calls of its functions change; others stay.
 CHANGING = frozenset(
     {
         ("flambeau.nn.modules.hooks", "everywhere"),
         ("flambeau.nn.modules.hooks", "registration"),
         ("flambeau.nn.utils.parametrize", "_depth"),
+        ("flambeau.nn.utils.parametrize", "_cache"),
+        ("flambeau.distributions.distribution", "Distribution._validate_args"),
         ("flambeau.autograd.forward_ad", "_current_level"),
     }
 )

@@ -122,7 +122,7 @@ class Values(Operators):
 
     def _adopt_global(self, names: dict[str, Any], name: str, value: Any) -> None:
         is_own = known.is_own(self.frame.function)
-        if is_own and (names["__name__"], name) not in known.CHANGING:
+        if is_own and (known.module_of(self.frame.function), name) not in known.CHANGING:
             return
         if is_own and isinstance(value, dict):  # flambeau changes its tables in place
             self.tracker.hold(value, name)
