@@ -235,3 +235,21 @@ def test_the_default_of_checks_of_distributions_is_seen() -> None:
         distributions.Distribution.set_default_validate_args(True)
     with pytest.raises(ValueError, match="scale"):
         compiled(x, bad)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(fb, "sin"), (nn.functional, "relu"), (fb.nn, "functional")])
+def test_functions_of_the_package_that_a_program_replaces(
+    owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(x: Any) -> Any:
+        return fb.sin(x) + fb.nn.functional.relu(x)
+
+    class Other:
+        relu = staticmethod(fb.cos)
+
+    compiled, x = fb.compile(program, backend="eager"), fb.randn(8)
+    assert fb.equal(compiled(x), program(x))
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, Other if name == "functional" else fb.cos)
+        assert fb.equal(compiled(x), program(x))
+    assert fb.equal(compiled(x), program(x))

@@ -192,6 +192,11 @@ def is_own(function: Any) -> bool:
     return module_of(function).partition(".")[0] == "flambeau"
 
 
+def is_own_module(module: types.ModuleType) -> bool:
+    """Whether a module belongs to flambeau, also under the names of `flambeau.compat`."""
+    return module.__name__.partition(".")[0] in ("flambeau", "torch")
+
+
 def is_interpreted(function: types.FunctionType) -> bool:
     """Whether a call of a Python function is interpreted instead of run."""
     module = module_of(function)
