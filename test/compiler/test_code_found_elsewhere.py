@@ -253,3 +253,20 @@ def test_functions_of_the_package_that_a_program_replaces(
         patch.setattr(owner, name, Other if name == "functional" else fb.cos)
         assert fb.equal(compiled(x), program(x))
     assert fb.equal(compiled(x), program(x))
+
+
+@pytest.mark.parametrize("rule", [fb.optim.SGD, fb.optim.AdamW])
+def test_parameters_that_lose_and_regain_gradients(rule: Any) -> None:
+    results = []
+    for wrap in (lambda f: f, lambda f: fb.compile(f, backend="eager")):
+        parameters = [fb.ones(4, requires_grad=True), fb.ones(2, requires_grad=True)]
+        options = {"lr": 0.1, **({"momentum": 0.9} if rule is fb.optim.SGD else {})}
+        step, found = wrap(rule(parameters, **options).step), []
+        for present in ((1, 1), (1, 0), (0, 1), (1, 1), (0, 0), (1, 0)):
+            for p, is_there in zip(parameters, present, strict=True):
+                p.grad = fb.ones_like(p) if is_there else None
+            step()
+            found += [p.detach().clone() for p in parameters]
+        results.append(found)
+    for plain, compiled in zip(*results, strict=True):
+        assert fb.equal(plain, compiled)

@@ -141,6 +141,13 @@ class Tracker:
         else:
             self.guard(origin, Check.TYPE, self.constant(type(value)))
 
+    def guard_value(self, tensor: flambeau.Tensor | None, origin: Origin) -> None:
+        """Guard a tensor or None that code outside of the graph reads; the value gets no origin."""
+        if tensor is None:
+            self.guard(origin, Check.EQUALS, self.constant(None))
+        else:
+            self.guard(origin, Check.TENSOR, self._tensor_place(tensor, origin))
+
     def _tensor_place(self, tensor: flambeau.Tensor, origin: Origin) -> int:
         exact = tensor_check(tensor)
         if self._has_any_size is None or not self._has_any_size(origin, tensor):
