@@ -82,11 +82,15 @@ def other_length():
 OWN = f"""
 import os, subprocess, sys, tempfile
 cache = tempfile.TemporaryDirectory()
-kept = {{"FLAMBEAU_CACHE_DIR": cache.name + "/f", "TORCHINDUCTOR_CACHE_DIR": cache.name + "/t"}}
+kept = {{"FLAMBEAU_CACHE_DIR": cache.name + "/f", "TORCHINDUCTOR_CACHE_DIR": cache.name + "/t",
+        "PYTHONPYCACHEPREFIX": cache.name + "/p"}}
 def alone(text):
     code = f"import {{torch.__name__}} as torch, time, resource; clock = time.perf_counter\\n" + text
     every = {{**os.environ, **kept}}
+    every.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     done = subprocess.run([sys.executable, "-c", code], env=every, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"the process ended with {{done.returncode}}: {{done.stderr[-400:]}}")
     return float(done.stdout.split()[-1])
 PROGRAM = {BEGIN + GPT!r}
 """
@@ -102,20 +106,27 @@ print(spent)
 '''
 alone(START)
 """
+# The peak is what the kernel counts from a reset on, when the step is compiled and its memory is returned.
 PEAK = """
 STEP = PROGRAM + '''
+import ctypes
+from pathlib import Path
 model = Gpt(layers=6)
 for p in model.parameters():
     p.grad = torch.zeros_like(p)
 compiled, given = torch.compile(model), tokens(256, 16)
-small = tokens(256, 1)
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-loss(torch.compile(Gpt(layers=1))(small)).backward()
-before = peak()
-for _ in range(2):
+def resident(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+def step():
     loss(compiled(given)).backward()
-print(peak() - before)
+warm(step)
+getattr(torch._C, "_empty_cache", lambda: None)()
+ctypes.CDLL(None).malloc_trim(0)
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+step()
+print(resident("VmHWM") - before)
 '''
 """
 STEADY = {

@@ -36,6 +36,9 @@ class Worker:
         if self.process.stdout.readline().strip() != "ready":
             sys.exit(f"benchmark: {side} did not start")
 
+    def has_died(self):
+        return self.process.poll() is not None
+
     def time(self, number):
         print(f"{number}{self.suffix}", file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline().strip()
@@ -56,7 +59,7 @@ def amount(count):
 
 
 def report(group, name, values, shown=human):
-    ratio = values["flambeau"] / values["torch"] if "torch" in values else None
+    ratio = values["flambeau"] / values["torch"] if values.get("torch") else None
     columns = [shown(values[side]) for side in SIDES] + ([f"{ratio:.3f}"] if ratio else [])
     print(f"{group:<12}{name:<33}" + "".join(f"{c:>12}" for c in columns), flush=True)
     return {"group": group, "name": name, **values, "ratio": ratio}
@@ -83,6 +86,30 @@ def import_costs(rounds):
     )
 
 
+def measured(arguments):
+    """Yield a row for each case; of a case that fails, with its error."""
+    middle = min if arguments.least else statistics.median
+    if not arguments.only:
+        yield from import_costs(arguments.rounds)
+    workers = {side: Worker(side, arguments.least) for side in SIDES}
+    for number, case in enumerate(CASES):
+        if arguments.only not in f"{case.group} {case.name}":
+            continue
+        times = {side: [] for side in SIDES}
+        try:
+            for _ in range(arguments.rounds):
+                for side in SIDES:
+                    if workers[side].has_died():
+                        workers[side] = Worker(side, arguments.least)
+                    times[side].append(workers[side].time(number))
+        except (RuntimeError, OSError) as error:
+            print(f"{case.group:<12}{case.name:<33}  {error}", flush=True)
+            yield {"group": case.group, "name": case.name, "error": str(error)}
+            continue
+        shown = amount if case.unit == "bytes" else human
+        yield report(case.group, case.name, {side: middle(t) for side, t in times.items()}, shown)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/bench"))
@@ -90,7 +117,6 @@ def main():
     parser.add_argument("--only", default="", help="group or part of a case's name")
     parser.add_argument("--least", action="store_true", help="the least time instead of the median")
     arguments = parser.parse_args()
-    middle = min if arguments.least else statistics.median
     if "torch" not in SIDES:
         print("PyTorch is not installed (make oracle): timing flambeau alone")
     print(
@@ -100,24 +126,13 @@ def main():
     print(
         f"{'':<45}" + "".join(f"{side:>12}" for side in SIDES) + ("       ratio" if len(SIDES) == 2 else "")
     )
-    rows = [] if arguments.only else list(import_costs(arguments.rounds))
-    workers = {side: Worker(side, arguments.least) for side in SIDES}
-    for number, case in enumerate(CASES):
-        if arguments.only not in f"{case.group} {case.name}":
-            continue
-        times = {side: [] for side in SIDES}
-        try:
-            for _ in range(arguments.rounds):
-                for side in SIDES:
-                    times[side].append(workers[side].time(number))
-        except RuntimeError as error:
-            print(f"{case.group:<12}{case.name:<33}  {error}", flush=True)
-            rows.append({"group": case.group, "name": case.name, "error": str(error)})
-            continue
-        shown = amount if case.unit == "bytes" else human
-        rows.append(report(case.group, case.name, {side: middle(t) for side, t in times.items()}, shown))
     arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
+    rows = []
+    try:
+        for row in measured(arguments):
+            rows.append(row)
+    finally:  # what was measured is kept, whatever ends the run
+        (arguments.output / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

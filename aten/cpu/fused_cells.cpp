@@ -8,6 +8,15 @@ namespace {
 std::span<const LoopCell> registered_cells;
 std::span<const FoldCell> registered_folds;
 std::span<const IndexedCell> registered_indexed;
+std::span<const CastCell> registered_casts;
+
+template <typename Cell>
+const Cell* cell_of_entry(std::span<const Cell> cells, std::string_view entry) {
+  for (const Cell& cell : cells) {
+    if (entry == cell.entry) return &cell;
+  }
+  return nullptr;
+}
 
 using Cells = std::unordered_map<std::string_view, const LoopCell*>;
 
@@ -31,19 +40,19 @@ bool is_heavy_cell(std::string_view name) {
 void register_fold_cells(std::span<const FoldCell> cells) { registered_folds = cells; }
 
 const FoldCell* fold_cell_of(std::string_view entry) {
-  for (const FoldCell& cell : registered_folds) {
-    if (entry == cell.entry) return &cell;
-  }
-  return nullptr;
+  return cell_of_entry(registered_folds, entry);
 }
 
 void register_indexed_cells(std::span<const IndexedCell> cells) { registered_indexed = cells; }
 
 const IndexedCell* indexed_cell_of(std::string_view entry) {
-  for (const IndexedCell& cell : registered_indexed) {
-    if (entry == cell.entry) return &cell;
-  }
-  return nullptr;
+  return cell_of_entry(registered_indexed, entry);
+}
+
+void register_cast_cells(std::span<const CastCell> cells) { registered_casts = cells; }
+
+bool is_cast_operator(std::string_view entry) {
+  return cell_of_entry(registered_casts, entry) != nullptr;
 }
 
 const char* cell_of(const PointwiseOp& op) {

@@ -19,6 +19,8 @@ struct FoldCell {
   const char* entry;  // "sum.dim_IntList"
   const char* name;   // of its functions
   bool widens;        // bool and integers become int64
+  bool is_sum;        // of the operand itself: sum_i operand[i]
+  bool is_truth;      // its partial results are bool
   const char* operands;
   const char* params;
   const char* dim;      // the argument that names the dimensions
@@ -35,6 +37,11 @@ struct IndexedCell {
   const char* dim;
 };
 
+// An operator that copies its first argument into another dtype (the tag `cast`).
+struct CastCell {
+  const char* entry;
+};
+
 // `cells` must live as long as the process; called once, while the library is loaded.
 void register_loop_cells(std::span<const LoopCell> cells);
 bool is_heavy_cell(std::string_view name);
@@ -44,6 +51,8 @@ const FoldCell* fold_cell_of(std::string_view entry);
 void register_indexed_cells(std::span<const IndexedCell> cells);
 // nullptr for operators whose entries have no such formula.
 const IndexedCell* indexed_cell_of(std::string_view entry);
+void register_cast_cells(std::span<const CastCell> cells);
+bool is_cast_operator(std::string_view entry);
 // The name of the formula of an operator's loops; nullptr if there is none.
 const char* cell_of(const PointwiseOp& op);
 

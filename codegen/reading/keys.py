@@ -18,7 +18,8 @@ CATEGORIES = ("bool", "integral", "floating", "complex")
 # layout: the result depends on the strides of the inputs. exact_out: out= is not cast to. type_error_out:
 # out= of a dtype that the result can't be cast to is a TypeError. aligned_out: what is written may share
 # memory with an input only element by element. apart_out: not at all. lazy: conjugate and negative views are
-# taken as they are. numbers: as a function it takes Python numbers for its tensors.
+# taken as they are. numbers: as a function it takes Python numbers for its tensors. cast: its result has the
+# elements of its first argument in another dtype.
 OUT_TAGS = ("exact_out", "type_error_out", "aligned_out", "apart_out")
 TAGS = (
     "random",
@@ -30,6 +31,7 @@ TAGS = (
     "numbers",
     "effect",
     "any_device",
+    "cast",
 )
 BACKENDS = ("CPU", "CUDA", "Meta")
 COMBINES = ("sum", "prod", "max", "min", "any", "all", "xor")

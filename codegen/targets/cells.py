@@ -38,6 +38,8 @@ def emit(model: Model) -> Iterator[File]:
     cells = tuple(cell for op in operators for cell in cells_of(op, model.primitives))
     folds = tuple(fold for op in reductions if (fold := fold_of(op, model.primitives)) is not None)
     indexed = tuple(decl for op in all_ if (decl := IndexedDecl.of(op)) is not None)
+    casts = tuple(op.name for op in all_ if "cast" in op.tags)
     includes = includes_of([*operators, *reductions], model.primitives)
     yield render("loop_cells.h.j2", "cells/loop_cells.h", includes=includes, cells=cells, folds=folds)
-    yield render("loop_cells.cpp.j2", "aten/loop_cells.cpp", cells=cells, folds=folds, indexed=indexed)
+    tables = {"cells": cells, "folds": folds, "indexed": indexed, "casts": casts}
+    yield render("loop_cells.cpp.j2", "aten/loop_cells.cpp", **tables)

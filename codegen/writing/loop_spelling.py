@@ -120,6 +120,8 @@ class FoldDecl:
     finish_lines: tuple[str, ...]
     finished: str
     widens: str
+    is_sum: str
+    is_truth: str
     operands: str
     params: str
     dim: str
@@ -429,6 +431,12 @@ def reduction(op: Operator, rows: dict[str, Primitive], device: bool) -> ReduceD
     )
 
 
+def _is_plain(body: Reduce) -> bool:
+    """Whether a reduction combines its operand's elements as they are."""
+    is_operand = isinstance(body.map, Var) and body.map.name in body.operands
+    return is_operand and isinstance(body.finish, Var) and body.finish.name == "acc"
+
+
 def fold_of(op: Operator, rows: dict[str, Primitive]) -> FoldDecl | None:
     """Spell a reduction for functions of one element; None for those that read more than their operands."""
     body = op.body
@@ -456,7 +464,9 @@ def fold_of(op: Operator, rows: dict[str, Primitive]) -> FoldDecl | None:
         constants="".join(f", {text}" for text in constants),
         finish_lines=tuple(finisher.lines),
         finished=finished,
-        widens="true" if widens(op) else "false",
+        widens=str(widens(op)).lower(),
+        is_sum=str(body.combine == "sum" and _is_plain(body)).lower(),
+        is_truth=str(is_bool).lower(),
         operands=" ".join(body.operands),
         params=" ".join(body.params),
         dim=body.dim,

@@ -10,8 +10,9 @@
 namespace flambeau::python {
 namespace {
 
-// _fold_of("sum.dim_IntList"): (name, whether integers become int64, operands, params, the argument
-// of dimensions, the argument that keeps them); None for operators that are no such reduction.
+// _fold_of("sum.dim_IntList"): (name, whether integers become int64, whether it is the sum of its
+// operand, whether partial results are bool, operands, params, the argument of dimensions, the
+// argument that keeps them); None for operators that are no such reduction.
 PyObject* fold_of(PyObject*, PyObject* entry) {
   return guarded([&]() -> PyObject* {
     check_type(PyUnicode_Check(entry), "_fold_of: expected a str, got ", Py_TYPE(entry)->tp_name);
@@ -19,8 +20,10 @@ PyObject* fold_of(PyObject*, PyObject* entry) {
     if (!text) return nullptr;
     const FoldCell* const cell = fold_cell_of(text);
     if (!cell) return wrap_none();
-    return Py_BuildValue("(sOssss)", cell->name, cell->widens ? Py_True : Py_False, cell->operands,
-                         cell->params, cell->dim, cell->keepdim);
+    const auto flag = [](bool value) { return value ? Py_True : Py_False; };
+    return Py_BuildValue("(sOOOssss)", cell->name, flag(cell->widens), flag(cell->is_sum),
+                         flag(cell->is_truth), cell->operands, cell->params, cell->dim,
+                         cell->keepdim);
   });
 }
 
@@ -36,6 +39,15 @@ PyObject* indexing_of(PyObject*, PyObject* entry) {
     if (!cell) return wrap_none();
     return Py_BuildValue("(Osss)", cell->adds ? Py_True : Py_False, cell->tensor, cell->index,
                          cell->dim);
+  });
+}
+
+// _is_cast("_to_copy"): whether an operator copies its first argument into another dtype.
+PyObject* is_cast(PyObject*, PyObject* entry) {
+  return guarded([&]() -> PyObject* {
+    check_type(PyUnicode_Check(entry), "_is_cast: expected a str, got ", Py_TYPE(entry)->tp_name);
+    const char* const text = PyUnicode_AsUTF8(entry);
+    return text ? PyBool_FromLong(is_cast_operator(text)) : nullptr;
   });
 }
 
@@ -147,6 +159,7 @@ PyObject* run_row_kernel(PyObject*, PyObject* given) {
 
 PyMethodDef functions[] = {{"_fold_of", fold_of, METH_O, nullptr},
                            {"_indexing_of", indexing_of, METH_O, nullptr},
+                           {"_is_cast", is_cast, METH_O, nullptr},
                            {"_is_heavy_cell", is_heavy, METH_O, nullptr},
                            {"_run_row_kernel", run_row_kernel, METH_VARARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};

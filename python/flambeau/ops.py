@@ -82,12 +82,12 @@ class Overload(_C._OperatorHandle):
 
     @property
     def _schema(self) -> Any:
-        from flambeau.library._schemas import read
-
         custom = self._packet.custom()
         if custom:
             return custom[self._overloadname.replace("default", "")].schema
         if self._read is None:
+            from flambeau.library._schemas import read
+
             text = _schemas(self.namespace).get((self._packet.__name__, self._overloadname))
             if text is None:
                 raise AttributeError(f"{self!r} is written in Python: it has no schema")

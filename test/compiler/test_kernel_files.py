@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from flambeau.compiler.emit import compilation, disk_cache
+from flambeau.compiler.emit import background, compilation, disk_cache
 
 PROGRAM = """
 import flambeau as fb
@@ -143,3 +143,19 @@ def test_the_oldest_files_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if i < 2:
             os.utime(place / f"{name}.kernel", (i, i))
     assert [disk_cache.read(name) is not None for name in ("a", "b", "c")] == [False, True, True]
+
+
+def test_kernels_asked_for_within_a_compilation_begin_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[object] = []
+    monkeypatch.setattr(background._worker, "add", begun.append)
+    monkeypatch.setattr(compilation, "compiler", lambda: ("g++",))
+    jobs = [[(object(), [background.NAME])] for _ in range(3)]
+    with pytest.raises(ZeroDivisionError), background.deferred():
+        background.compile_later(jobs[0])
+        with background.deferred():
+            background.compile_later(jobs[1])
+        assert begun == []
+        raise ZeroDivisionError
+    assert [job.groups for job in begun] == jobs[:2]
+    background.compile_later(jobs[2])
+    assert [job.groups for job in begun] == jobs

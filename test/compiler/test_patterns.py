@@ -34,7 +34,12 @@ def check(f: Callable[..., Any], inputs: list[Any], *, bound: float = 8.0) -> No
         assert fb.equal(found.isnan(), plain.isnan()) and fb.equal(finite, found.isfinite())
         assert fb.equal(found[~finite & ~plain.isnan()], plain[~finite & ~plain.isnan()])
         error, other = ((x.double() - exact)[finite].abs().amax().item() for x in (found, plain))
-        assert error <= bound * other + 1e-6 * exact[finite].abs().amax().item(), (error, other)
+        relative = 1e-12 if plain.dtype == fb.float64 else 1e-6
+        assert error <= bound * other + relative * exact[finite].abs().amax().item(), (error, other)
+
+
+def doubles(*sizes: tuple[int, ...]) -> list[Any]:
+    return [fb.randn(own, dtype=fb.float64) for own in sizes]
 
 
 READERS: dict[str, Callable[[Any, Any], Any]] = {
@@ -50,21 +55,22 @@ READERS: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("sizes", [(96, 64), (4, 24, 64), (2, 3, 16, 64), (4097, 1)])
-def test_products_with_bias(name: str, sizes: tuple[int, ...]) -> None:
-    x, w, b = fb.randn(sizes), fb.randn(48, sizes[-1]), fb.randn(48)
-    r = fb.randn(*sizes[:-1], 48)
-    check(lambda x, w, b, r: READERS[name](F.linear(x, w, b), r), [x, w, b, r])
-    assert replaced(BIASES) == 1
+@pytest.mark.parametrize("dtype", [fb.float64, fb.float32], ids=str)
+def test_products_with_bias(name: str, sizes: tuple[int, ...], dtype: fb.dtype) -> None:
+    every = (sizes, (48, sizes[-1]), (48,), (*sizes[:-1], 48))
+    inputs = [fb.randn(own, dtype=dtype) for own in every]
+    check(lambda x, w, b, r: READERS[name](F.linear(x, w, b), r), inputs)
+    assert replaced(BIASES) == (dtype == fb.float64)
 
 
 @pytest.mark.parametrize("long", [1, 1023, 3000])
 def test_sums_of_any_length(long: int) -> None:
-    check(lambda x, w, b: F.linear(x, w, b).relu(), [fb.randn(100, long), fb.randn(50, long), fb.randn(50)])
+    check(lambda x, w, b: F.linear(x, w, b).relu(), doubles((100, long), (50, long), (50,)))
     assert replaced(BIASES) == 1
 
 
 def test_numbers_that_are_not_finite() -> None:
-    x, w, b = fb.randn(100, 64), fb.randn(50, 64), fb.randn(50)
+    x, w, b = doubles((100, 64), (50, 64), (50,))
     x[3, 4], x[5, 6], b[7], b[8], b[9] = float("nan"), float("inf"), float("inf"), -float("inf"), float("nan")
     check(lambda x, w, b: F.linear(x, w, b).sigmoid(), [x, w, b])
     check(lambda x, w, b: F.linear(x, w, b) * 2, [x, w, b])
@@ -72,7 +78,8 @@ def test_numbers_that_are_not_finite() -> None:
 
 
 def test_strided_operands() -> None:
-    x, w, b = fb.randn(64, 100).t(), fb.randn(50, 128)[:, ::2], fb.randn(100)[::2]
+    x, w, b = doubles((64, 100), (50, 128), (100,))
+    x, w, b = x.t(), w[:, ::2], b[::2]
     check(lambda x, w, b: F.linear(x, w, b).tanh(), [x, w, b])
     assert replaced(BIASES) == 1
 
@@ -92,7 +99,7 @@ STAYING: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", STAYING)
 def test_products_that_stay(name: str) -> None:
-    check(STAYING[name], [fb.randn(100, 64), fb.randn(50, 64), fb.randn(50)])
+    check(STAYING[name], doubles((100, 64), (50, 64), (50,)))
     assert replaced(BIASES) == 0
 
 
@@ -113,8 +120,8 @@ def test_writes_keep_all_calls() -> None:
 def test_training_steps() -> None:
     model = nn.Sequential(
         nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 64), nn.GELU(), nn.Linear(64, 8), nn.Tanh()
-    )
-    x, y = fb.randn(600, 64), fb.randn(600, 8)
+    ).double()
+    x, y = doubles((600, 64), (600, 8))
 
     def loss(x: Any, y: Any) -> Any:
         return ((model(x) + y).sigmoid() + model[4](x) + y).square().sum()
@@ -127,7 +134,7 @@ def test_training_steps() -> None:
             f(x, y).backward()
             gradients.append([p.grad.clone() for p in model.parameters()])
         for a, b in zip(*gradients, strict=True):
-            assert fb.allclose(a, b, rtol=1e-4, atol=1e-5 * b.abs().amax().item())
+            assert fb.allclose(a, b, rtol=1e-10, atol=1e-11 * b.abs().amax().item())
     assert replaced(BIASES) > 0
 
 

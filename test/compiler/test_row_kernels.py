@@ -401,3 +401,27 @@ def test_offsets_count_when_memory_is_checked() -> None:
     with pytest.raises(RuntimeError, match="expected sums"):
         fb._C._run_row_kernel(0, 16, (0,), (4, 64), 0, 1, b"", (empty,), fb.zeros(17, dtype=fb.float64))
     assert fb._C._run_row_kernel(0, 16, (0,), (4, 64), 0, 1, b"", (empty,), None) == 0
+
+
+def test_facts_of_reductions_and_casts_come_from_the_specification() -> None:
+    sums = {name for name in ("sum.dim_IntList", "nansum", "mean.dim", "prod.dim_int", "any.dim", "amax")
+            if fb._C._fold_of(name)[2]}  # fmt: skip
+    truths = {name for name in ("sum.dim_IntList", "any.dim", "all.dim", "amax") if fb._C._fold_of(name)[3]}
+    assert sums == {"sum.dim_IntList"} and truths == {"any.dim", "all.dim"}
+    assert [fb._C._is_cast(name) for name in ("_to_copy", "clone", "add.Tensor", "no such")] == [
+        True, False, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("reduce", [fb.nansum, fb.mean, fb.sum])
+def test_only_plain_sums_run_over_rows(reduce: Callable[..., fb.Tensor]) -> None:
+    def function(x: fb.Tensor) -> tuple[fb.Tensor, fb.Tensor]:
+        y = fb.softmax(x * 2, -1)
+        return y, reduce(fb.where(y > 0.01, y, float("nan")) if reduce is fb.nansum else y, (0,))
+
+    x = fb.randn(64, 128)
+    compiled = fb.compile(function)
+    for _ in range(3):
+        results = compiled(x)
+    for one, other in zip(results, function(x), strict=True):
+        assert fb.allclose(one, other, rtol=1e-5, atol=1e-6)

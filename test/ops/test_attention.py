@@ -108,3 +108,23 @@ def test_scores_that_are_not_numbers_spread_from_any_place(keys: int, dtype: fb.
         result = fb.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
         assert result.isnan().all(dim=1).tolist() == [False, True, False]
         assert not result[[0, 2]].isnan().any()
+
+
+@pytest.mark.parametrize("layout", ["heads inside", "columns first", "rows apart", "one head for all"])
+def test_layouts_of_operands_give_the_same_numbers_and_gradients(layout: str):
+    plain = [fb.from_numpy(random(2, 3, 70, 8, dtype=np.float32)) for _ in range(3)]
+    laid = {
+        "heads inside": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+        "columns first": lambda x: x.mT.contiguous().mT,
+        "rows apart": lambda x: fb.cat([x, x * 2], -1)[..., :8],
+        "one head for all": lambda x: x[:, :1].expand(2, 3, 70, 8),
+    }[layout]
+    leaves = [laid(x).detach().requires_grad_() for x in plain]
+    copies = [x.detach().contiguous().requires_grad_() for x in leaves]
+    results = []
+    for given in (leaves, copies):
+        result = F.scaled_dot_product_attention(*given, is_causal=True)
+        result.square().sum().backward()
+        results.append([result, *(x.grad for x in given)])
+    for one, other in zip(*results, strict=True):
+        close(one, other.detach().numpy(), 2e-5)

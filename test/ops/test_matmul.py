@@ -203,3 +203,39 @@ def test_vdot_refuses(left, right, words):
         fb.vdot(a, b)
     with pytest.raises(RuntimeError, match="vdot: expected operands of the same dtype"):
         fb.vdot(fb.ones(2, dtype=fb.complex64), fb.ones(2, dtype=fb.complex128))
+
+
+@pytest.mark.parametrize("dtype", [fb.float32, fb.float64, fb.bfloat16])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 40, 50), (5, 64, 64), (70, 33, 41), (300, 16, 32), (64, 0, 80)]
+)
+def test_what_is_added_to_a_product_broadcasts_from_any_layout(m, k, n, dtype):
+    a, b = fb.randn(m, k, dtype=dtype), fb.randn(k, n, dtype=dtype)
+    square = fb.randn(max(m, n), 2 * max(m, n), dtype=dtype)
+    added = {
+        "row": square[0, :n].clone(),
+        "matrix of one row": square[:1, :n],
+        "row with steps": square[0, ::2][:n],
+        "row, repeated": square[0, :n].expand(m, n),
+        "column": square[:m, :1],
+        "one number": square[0, 0],
+        "matrix": square[:m, :n],
+        "transposed": square[:n, :m].t(),
+        "reversed place": square[-1, -n:],
+    }
+    product = a.double() @ b.double()
+    rtol, atol = {fb.float32: (1e-5, 1e-5), fb.float64: (1e-12, 1e-12), fb.bfloat16: (1e-2, 5e-2)}[dtype]
+    for name, c in added.items():
+        want = c.double() + product
+        for left, right in ((a, b), (a, b.t().contiguous().t()), (a.t().contiguous().t(), b)):
+            found = fb.addmm(c, left, right)
+            assert fb.allclose(found.double(), want, rtol=rtol, atol=atol), name
+            assert found.is_contiguous() and found.dtype == dtype, name
+
+
+def test_a_row_is_added_after_nan_and_infinity_like_any_number():
+    a, b, row = fb.ones(40, 50), fb.ones(50, 60), fb.zeros(60)
+    a[3, 0], row[5], row[7] = float("inf"), float("nan"), -float("inf")
+    found = fb.addmm(row, a, b)
+    assert found[:, 5].isnan().all() and found[3, 7].isnan() and found[2, 7] == -float("inf")
+    assert found[3, 0] == float("inf") and (found[4, 8:] == 50).all()

@@ -154,6 +154,11 @@ int64_t weight_of(ScalarType dtype) {
   return std::max<int64_t>(is_complex_type(dtype) ? width / 2 : width / 4, 1);
 }
 
+bool is_for_onednn(ScalarType dtype, const Matrix& a, const Matrix& b) {
+  const bool tiny = dtype == ScalarType::Float32 && a.rows * b.cols * a.cols <= kTinyWork;
+  return !tiny && !is_large(dtype, b);
+}
+
 void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
                     bool accumulate) {
   if (a.rows == 0 || b.cols == 0) return;
@@ -170,9 +175,7 @@ void multiply_panel(ScalarType dtype, const Matrix& a, const Matrix& b, void* ou
     return;
   if (is_reduced_floating_type(dtype) && a.rows == 1 && b.cols == 1)
     return multiply_row_and_column(dtype, a, b, out, accumulate);
-  const bool tiny = dtype == ScalarType::Float32 && a.rows * b.cols * a.cols <= kTinyWork;
-  if (!tiny && !is_large(dtype, b) &&
-      onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, ldc, accumulate))
+  if (is_for_onednn(dtype, a, b) && onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, ldc, accumulate))
     return;
   if (is_reduced_floating_type(dtype)) return multiply_in_float(dtype, a, b, out, ldc, accumulate);
   dispatch_types<ScalarType::Float32, ScalarType::Float64, ScalarType::Complex64,
@@ -224,6 +227,14 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
     panel.rows = std::min(rows, a.rows - first);
     multiply_rows(dtype, panel, b, static_cast<char*>(out) + first * ldc * width, ldc, accumulate);
   }
+}
+
+bool multiply_and_add_row(ScalarType dtype, const Matrix& a, const Matrix& b, const void* row,
+                          void* out) {
+  const int64_t work = a.rows * b.cols * a.cols;
+  return work > 0 && work * weight_of(dtype) < 2 * kPanelWork &&
+         !is_small(dtype, a.rows, b.cols, a.cols) && is_for_onednn(dtype, a, b) &&
+         onednn::multiply(dtype, 1, a, 0, b, 0, out, 0, b.cols, false, row);
 }
 
 bool multiply_few_rows_and_add(ScalarType dtype, const Matrix& a, const Matrix& b,

@@ -25,6 +25,11 @@ void multiply(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int
 bool multiply_few_rows_and_add(ScalarType dtype, const Matrix& a, const Matrix& b,
                                const Matrix& addend, void* out);
 
+// out (row-major) = row + a * b, with the row added to every row of the product in the loop that
+// writes it. False where no library does that; then nothing was done.
+bool multiply_and_add_row(ScalarType dtype, const Matrix& a, const Matrix& b, const void* row,
+                          void* out);
+
 // What `multiply` does, for float16 and bfloat16 by products of float32 blocks.
 void multiply_in_float(ScalarType dtype, const Matrix& a, const Matrix& b, void* out, int64_t ldc,
                        bool accumulate);

@@ -20,11 +20,16 @@ void mm_cpu(const Tensor& self, const Tensor& mat2, Tensor& out) {
 }
 
 void addmm_cpu(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Tensor& out) {
-  const bool same_sizes = self.dim() == 2 && self.sizes() == out.sizes();
-  if (same_sizes &&
-      gemm::multiply_few_rows_and_add(out.dtype(), gemm::matrix_of(mat1), gemm::matrix_of(mat2),
-                                      gemm::matrix_of(self), out.data()))
-    return;
+  if (self.dtype() == out.dtype() && self.dim() > 0 && self.size(-1) == out.size(1)) {
+    const gemm::Matrix a = gemm::matrix_of(mat1), b = gemm::matrix_of(mat2);
+    const bool is_row = self.dim() == 1 || self.size(0) == 1;
+    const int64_t step = is_row ? 0 : self.stride(0);
+    const gemm::Matrix addend{self.data(), out.size(0), out.size(1), step, self.stride(-1)};
+    if (gemm::multiply_few_rows_and_add(out.dtype(), a, b, addend, out.data())) return;
+    if (step == 0 && addend.col_stride == 1 &&
+        gemm::multiply_and_add_row(out.dtype(), a, b, self.data(), out.data()))
+      return;
+  }
   copy_into(out, self);
   gemm::multiply(out.dtype(), gemm::matrix_of(mat1), gemm::matrix_of(mat2), out.data(), out.size(1),
                  true);

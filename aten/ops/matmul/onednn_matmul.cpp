@@ -19,7 +19,7 @@ using namespace flambeau::onednn;
 using Key = std::array<int64_t, 16>;
 struct Plan {
   Primitive primitive;  // none where oneDNN does not take the operands
-  Memory a, b, out;
+  Memory a, b, out, bias;
   bool has_run = false;
 };
 constexpr size_t kMaxPlans = 512;
@@ -38,10 +38,13 @@ MemoryDesc operand(int64_t count, const Matrix& m, int64_t step, dnnl_data_type_
 }
 
 Plan make_plan(dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_step,
-               const Matrix& b, int64_t b_step, const Matrix& c, int64_t c_step, bool accumulate) {
+               const Matrix& b, int64_t b_step, const Matrix& c, int64_t c_step, bool accumulate,
+               bool has_bias) {
   const MemoryDesc da = operand(count, a, a_step, type);
   const MemoryDesc db = operand(count, b, b_step, type);
   const MemoryDesc dc = operand(count, c, c_step, type);
+  MemoryDesc row;
+  if (has_bias) row = strided_desc({1, c.cols}, {c.cols, 1}, type);
   Attributes attributes;
   check_status(dnnl_primitive_attr_create(attributes.out()), "matmul");
   dnnl_post_ops_t sum = nullptr;
@@ -54,18 +57,19 @@ Plan make_plan(dnnl_data_type_t type, int64_t count, const Matrix& a, int64_t a_
   PrimitiveDesc desc;
   Plan plan;
   const dnnl_status_t status = dnnl_matmul_primitive_desc_create(
-      desc.out(), engine(), da.get(), db.get(), nullptr, dc.get(), attributes.get());
+      desc.out(), engine(), da.get(), db.get(), row.get(), dc.get(), attributes.get());
   if (!is_supported(status, "matmul") || is_reference(desc)) return plan;
   check_status(dnnl_primitive_create(plan.primitive.out(), desc.get()), "matmul");
   plan.a = memory_over(da.get(), nullptr);
   plan.b = memory_over(db.get(), nullptr);
   plan.out = memory_over(dc.get(), nullptr);
+  if (has_bias) plan.bias = memory_over(row.get(), nullptr);
   return plan;
 }
 
 Plan& plan_for(const Key& key, dnnl_data_type_t type, int64_t count, const Matrix& a,
                int64_t a_step, const Matrix& b, int64_t b_step, const Matrix& c, int64_t c_step,
-               bool accumulate) {
+               bool accumulate, bool has_bias) {
   // Least recently used first; a plan is found by its key.
   static thread_local std::list<std::pair<Key, Plan>> plans;
   static thread_local std::map<Key, std::list<std::pair<Key, Plan>>::iterator> index;
@@ -77,15 +81,38 @@ Plan& plan_for(const Key& key, dnnl_data_type_t type, int64_t count, const Matri
     index.erase(plans.front().first);
     plans.pop_front();
   }
-  plans.emplace_back(key, make_plan(type, count, a, a_step, b, b_step, c, c_step, accumulate));
+  plans.emplace_back(key,
+                     make_plan(type, count, a, a_step, b, b_step, c, c_step, accumulate, has_bias));
   index[key] = std::prev(plans.end());
   return plans.back().second;
+}
+
+void set_data(const Memory& memory, const void* data) {
+  check_status(dnnl_memory_set_data_handle(memory.get(), const_cast<void*>(data)), "matmul");
+}
+
+void run(Plan& plan, const void* a, const void* b, void* out, const void* bias) {
+  set_data(plan.a, a);
+  set_data(plan.b, b);
+  set_data(plan.out, out);
+  if (bias) set_data(plan.bias, bias);
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, plan.a.get()},
+                                  {DNNL_ARG_WEIGHTS, plan.b.get()},
+                                  {DNNL_ARG_DST, plan.out.get()},
+                                  {DNNL_ARG_BIAS, plan.bias.get()}};
+  const int given = bias ? 4 : 3;
+  check_status(dnnl_primitive_execute(plan.primitive.get(), stream(), given, args), "matmul");
+  if (!plan.has_run) {
+    plan.has_run = true;
+    if (const c10::LibraryNote note = c10::note_library_use.load(std::memory_order_relaxed)) note();
+  }
 }
 
 }  // namespace
 
 bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, const Matrix& b,
-              int64_t b_step, void* out, int64_t out_step, int64_t ldc, bool accumulate) {
+              int64_t b_step, void* out, int64_t out_step, int64_t ldc, bool accumulate,
+              const void* bias) {
   dnnl_data_type_t type;
   if (!data_type_of(dtype, &type) || is_emulated(type) || !has_unit_stride(a) ||
       !has_unit_stride(b))
@@ -105,28 +132,19 @@ bool multiply(ScalarType dtype, int64_t count, const Matrix& a, int64_t a_step, 
                    c.row_stride,
                    out_step,
                    int64_t{accumulate},
-                   0,
+                   int64_t{bias != nullptr},
                    0};
-  Plan& plan = plan_for(key, type, count, a, a_step, b, b_step, c, out_step, accumulate);
+  Plan& plan =
+      plan_for(key, type, count, a, a_step, b, b_step, c, out_step, accumulate, bias != nullptr);
   if (!plan.primitive) return false;
-  check_status(dnnl_memory_set_data_handle(plan.a.get(), const_cast<void*>(a.data)), "matmul");
-  check_status(dnnl_memory_set_data_handle(plan.b.get(), const_cast<void*>(b.data)), "matmul");
-  check_status(dnnl_memory_set_data_handle(plan.out.get(), out), "matmul");
-  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, plan.a.get()},
-                                  {DNNL_ARG_WEIGHTS, plan.b.get()},
-                                  {DNNL_ARG_DST, plan.out.get()}};
-  check_status(dnnl_primitive_execute(plan.primitive.get(), stream(), 3, args), "matmul");
-  if (!plan.has_run) {
-    plan.has_run = true;
-    if (const c10::LibraryNote note = c10::note_library_use.load(std::memory_order_relaxed)) note();
-  }
+  run(plan, a.data, b.data, out, bias);
   return true;
 }
 
 #else
 
 bool multiply(ScalarType, int64_t, const Matrix&, int64_t, const Matrix&, int64_t, void*, int64_t,
-              int64_t, bool) {
+              int64_t, bool, const void*) {
   return false;
 }
 

@@ -17,7 +17,7 @@ from flambeau.compiler.aot.joint import Joint, record
 from flambeau.compiler.aot.loops import Body
 from flambeau.compiler.aot.partition import Parts, divide
 from flambeau.compiler.aot.state import ending_in
-from flambeau.compiler.emit.background import tier, tier_of
+from flambeau.compiler.emit.background import deferred, tier, tier_of
 from flambeau.compiler.emit.program import Part, Writer, program, rebound
 from flambeau.compiler.emit.row_kernels import (
     RowKernel,
@@ -48,7 +48,7 @@ def fuse(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
             ``options={"tier": 0}`` or 1 decides on kernels as FLAMBEAU_TIER does.
     """
     directory = trace.directory(functools.partial(fuse, **options))
-    with tier_of(options.get("options")), trace.page("graph for other sizes", "", directory):
+    with tier_of(options.get("options")), deferred(), trace.page("graph for other sizes", "", directory):
         return _fused(graph, inputs)
 
 

@@ -11,6 +11,7 @@ from flambeau.compiler.capture import known, polyfills
 from flambeau.compiler.capture.base import Break, Core
 from flambeau.compiler.capture.guards import Check
 from flambeau.compiler.capture.origins import Attribute, Constant, Gradient, Item
+from flambeau.compiler.capture.tracker import IDENTICAL
 
 _MISSING = object()
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
@@ -60,8 +61,10 @@ class Attributes(Core):
 
     def _load_plain(self, value: Any, name: str) -> None:
         result = getattr(value, name)
-        if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in ("flambeau", "torch"):
-            self.push(result)  # names of the package do not change, so they need no guard
+        is_of_package = isinstance(value, types.ModuleType) and known.is_own_module(value)
+        # A program may replace functions of the package, but not the names that the package reads itself.
+        if is_of_package and (known.is_own(self.frame.function) or not isinstance(result, IDENTICAL)):
+            self.push(result)
         else:
             self._read(value, name, result)
 
@@ -117,8 +120,9 @@ class Attributes(Core):
         self.push(result)
 
     def _adopt_of_class(self, owner: type, name: str, found: Any) -> None:
-        """Guard an attribute of a program's class; flambeau's and builtin classes do not change."""
-        if known.is_own(owner) or owner.__module__ == "builtins":
+        """Guard an attribute of a program's class; builtin classes and most of flambeau's do not change."""
+        changes = (known.module_of(owner), f"{owner.__qualname__}.{name}") in known.CHANGING
+        if not changes and (known.is_own(owner) or owner.__module__ == "builtins"):
             return
         place = self.tracker.constant(owner)
         origin = Item(Attribute(Constant(place, owner.__qualname__), "__dict__"), name)

@@ -12,7 +12,7 @@ from flambeau.compiler.capture import known, polyfills
 from flambeau.compiler.capture.attributes import Attributes, find, instance_dict
 from flambeau.compiler.capture.base import Break
 from flambeau.compiler.capture.frames import Generator, Returns
-from flambeau.compiler.capture.origins import Attribute
+from flambeau.compiler.capture.origins import Attribute, Gradient
 from flambeau.compiler.capture.recording import has_tensor
 from flambeau.compiler.symbolic.numbers import (
     MOVES,
@@ -48,7 +48,17 @@ class Builtins(Attributes):
             self.recorder.state_call(function, args)
             self.push(result)
         else:
+            if function is flambeau._C._with_gradients:
+                self._guard_gradients(args[0])
             self.leaf("call_function", function, args, kwargs, name)
+
+    def _guard_gradients(self, tensors: list[flambeau.Tensor]) -> None:
+        """Guard which tensors of a list have a gradient, and of what kind."""
+        self.tracker.expand(tensors)
+        for tensor in tensors:
+            origin = self.tracker.origin_of(tensor)
+            if origin is not None:
+                self.tracker.guard_value(tensor.grad, Gradient(origin))
 
     # --- builtin functions ------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 import weakref
 from typing import Any
@@ -28,6 +29,12 @@ _APPLY: Any = flambeau.autograd.Function.apply.__func__  # type: ignore[attr-def
 
 # Compiled modules inside compiled functions become parts of the outer graph, so they need no guards.
 _CALLS = {flambeau.nn.Module.__call__: flambeau.nn.Module._call_impl}
+
+# Objects whose calls read attributes or items, which may run code of the program.
+_GETTERS: dict[type, Any] = {
+    operator.attrgetter: polyfills.attributes_of,
+    operator.itemgetter: polyfills.items_of,
+}
 
 _NATIVE = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
@@ -188,7 +195,7 @@ class Calls(Builtins):
     def _adopt_defaults(self, function: types.FunctionType) -> None:
         from flambeau.compiler.capture.origins import Cell
 
-        origin = self.tracker.origin_of(function)
+        origin = self.tracker.origin_of_function(function)
         if origin is None:
             return
         for name in ("__defaults__", "__kwdefaults__"):
@@ -279,6 +286,8 @@ class Calls(Builtins):
         elif isinstance(method, types.FunctionType):
             self._adopt_call(value)
             self.call(_CALLS.get(method, method), (value, *args), kwargs)
+        elif type(value) in _GETTERS and not kwargs and len(args) == 1:
+            self.call(_GETTERS[type(value)], (*args, *value.__reduce__()[1]), {})
         elif value in known.PURE or type(value) in known.PURE:
             self.call_pure(value, args, kwargs, is_checked=True)
         else:

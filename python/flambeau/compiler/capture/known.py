@@ -103,6 +103,18 @@ HIGHER_ORDER: frozenset[Any] = frozenset(
     {loops.cond, loops.while_loop, loops.scan, loops.map, loops.associative_scan, checkpoint, flex_attention}
 )
 
+# Global variables and attributes of classes in flambeau that calls of its functions change; others stay.
+CHANGING = frozenset(
+    {
+        ("flambeau.nn.modules.hooks", "everywhere"),
+        ("flambeau.nn.modules.hooks", "registration"),
+        ("flambeau.nn.utils.parametrize", "_depth"),
+        ("flambeau.nn.utils.parametrize", "_cache"),
+        ("flambeau.distributions.distribution", "Distribution._validate_args"),
+        ("flambeau.autograd.forward_ad", "_current_level"),
+    }
+)
+
 # Function -> Python function that capture interprets instead (`compiler.substitute_in_graph`).
 SUBSTITUTES: dict[Any, Any] = {}
 
@@ -178,6 +190,11 @@ def is_standing_in() -> bool:
 def is_own(function: Any) -> bool:
     """Whether flambeau defines a function."""
     return module_of(function).partition(".")[0] == "flambeau"
+
+
+def is_own_module(module: types.ModuleType) -> bool:
+    """Whether a module belongs to flambeau, also under the names of `flambeau.compat`."""
+    return module.__name__.partition(".")[0] in ("flambeau", "torch")
 
 
 def is_interpreted(function: types.FunctionType) -> bool:

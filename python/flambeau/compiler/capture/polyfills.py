@@ -28,6 +28,23 @@ def extended(found: list[Any], values: Iterable[Any]) -> list[Any]:
     return found
 
 
+def attributes_of(value: Any, *paths: str) -> Any:
+    """``operator.attrgetter(*paths)(value)``."""
+    found = []
+    for path in paths:
+        result = value
+        for name in path.split("."):
+            result = getattr(result, name)
+        found.append(result)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def items_of(value: Any, *keys: Any) -> Any:
+    """``operator.itemgetter(*keys)(value)``."""
+    found = [value[key] for key in keys]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
 def sum_of(values: Iterable[Any], start: Any = 0) -> Any:
     """``sum``."""
     for value in values:

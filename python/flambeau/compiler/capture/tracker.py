@@ -10,7 +10,7 @@ from typing import Any
 
 import flambeau
 from flambeau.compiler.capture.guards import Check, Guard, tensor_check, thread_check
-from flambeau.compiler.capture.origins import Content, Item, Keyed, Nth, Origin
+from flambeau.compiler.capture.origins import Constant, Content, Item, Keyed, Nth, Origin
 from flambeau.compiler.symbolic.numbers import is_tracked
 
 # Classes of immutable values that a guard compares by value.
@@ -73,6 +73,7 @@ class Tracker:
         self.mutated: dict[int, Any] = {}  # containers with an origin whose contents changed
         self._places: dict[int, int] = {}
         self._kept: list[Any] = []  # keeps objects alive, so that their ids stay unique
+        self._made: set[int] = set()  # objects in `_kept` that the segment may have made
         self._expanded: set[int] = set()
         self.constant(thread_check())  # the first constant
 
@@ -97,7 +98,23 @@ class Tracker:
     def keep(self, value: Any) -> Any:
         """Keep an object alive until the segment ends."""
         self._kept.append(value)
+        self._made.add(id(value))
         return value
+
+    def origin_of_function(self, function: types.FunctionType) -> Origin | None:
+        """Return the origin of a function that is called; None for one that the segment made.
+
+        A function that no guarded read has found, such as the getter of a property, becomes a constant of the
+        segment, so that what its closure and its defaults hold has an origin.
+        """
+        if id(function) not in self.origins and id(function) not in self._made:
+            self.hold(function, function.__qualname__)
+        return self.origins.get(id(function))
+
+    def hold(self, value: Any, title: str) -> None:
+        """Make an object that existed before the segment one of its constants, unless it has an origin."""
+        if id(value) not in self.origins:
+            self.origins[id(self.keep(value))] = Constant(self.constant(value), title)
 
     def kept(self) -> Iterable[Any]:
         """The objects that are kept alive, which include all objects that the segment made."""
@@ -123,6 +140,13 @@ class Tracker:
             self.guard(origin, Check.TENSOR, self._tensor_place(value, origin))
         else:
             self.guard(origin, Check.TYPE, self.constant(type(value)))
+
+    def guard_value(self, tensor: flambeau.Tensor | None, origin: Origin) -> None:
+        """Guard a tensor or None that code outside of the graph reads; the value gets no origin."""
+        if tensor is None:
+            self.guard(origin, Check.EQUALS, self.constant(None))
+        else:
+            self.guard(origin, Check.TENSOR, self._tensor_place(tensor, origin))
 
     def _tensor_place(self, tensor: flambeau.Tensor, origin: Origin) -> int:
         exact = tensor_check(tensor)

@@ -111,7 +111,7 @@ class Values(Operators):
         names = self.frame.function.__globals__
         if i.value in names:
             value = names[i.value]
-            if not self.is_native and not known.is_own(self.frame.function):
+            if not self.is_native:
                 self._adopt_global(names, i.value, value)
         else:
             builtin: dict[str, Any] = getattr(self.frame.function, "__builtins__")  # noqa: B009 - unknown to mypy
@@ -121,7 +121,12 @@ class Values(Operators):
         self.push(value)
 
     def _adopt_global(self, names: dict[str, Any], name: str, value: Any) -> None:
-        if not self.tracker.is_written(names, name):
+        is_own = known.is_own(self.frame.function)
+        if is_own and (known.module_of(self.frame.function), name) not in known.CHANGING:
+            return
+        if is_own and isinstance(value, dict):  # flambeau changes its tables in place
+            self.tracker.hold(value, name)
+        elif not self.tracker.is_written(names, name):
             place = self.tracker.constant(names)
             self.tracker.adopt(value, Item(Constant(place, "G"), name))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import functools
 import os
 import queue
@@ -14,13 +13,16 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau._dynamo.utils import counters
 from flambeau.compiler import logs
 from flambeau.compiler.emit import compilation, disk_cache
 from flambeau.compiler.emit.kernels import NAME, has_kernel, source_of
 from flambeau.compiler.ir.loops import parsed
+
+if TYPE_CHECKING:
+    import ctypes
 
 is_measured = True  # whether a kernel must show that it is quicker; tests of results set False
 
@@ -82,6 +84,8 @@ class _Worker:
             counters["fusion"]["kernels compiled"] += len(texts)
         else:
             counters["fusion"]["kernels from the cache"] += len(texts)
+        import ctypes
+
         library = _loaded(content)
         for group, own in job.groups:
             for text in own:
@@ -97,6 +101,8 @@ class _Worker:
 
 def _loaded(content: bytes) -> ctypes.CDLL:
     """Load a library, which stays in the process; its file is not needed afterwards."""
+    import ctypes
+
     handle, name = tempfile.mkstemp(prefix="flambeau-kernel-", suffix=".so")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -143,6 +149,26 @@ def tier_of(options: Mapping[str, Any] | None) -> Iterator[None]:
         _local.tier = kept
 
 
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Compile the kernels that the block asks for after the block, which the worker would slow down."""
+    if getattr(_local, "waiting", None) is not None:
+        yield
+        return
+    _local.waiting = list[Job]()
+    try:
+        yield
+    finally:
+        jobs, _local.waiting = _local.waiting, None
+        for job in jobs:
+            _begin(job)
+
+
+def _begin(job: Job) -> None:
+    with contextlib.suppress(RuntimeError):  # no thread starts while the interpreter ends
+        _worker.add(job)
+
+
 def compile_later(groups: Iterable[tuple[Any, list[str]]]) -> None:
     """Compile kernels for the groups of a graph; each group uses its own once they are there and quicker.
 
@@ -156,9 +182,10 @@ def compile_later(groups: Iterable[tuple[Any, list[str]]]) -> None:
         return
     if compilation.compiler() is None:
         _warn_once()
+    elif getattr(_local, "waiting", None) is not None:
+        _local.waiting.append(Job(wanted))
     else:
-        with contextlib.suppress(RuntimeError):  # no thread starts while the interpreter ends
-            _worker.add(Job(wanted))
+        _begin(Job(wanted))
 
 
 _has_warned = False

@@ -8,11 +8,14 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import flambeau
+
+if TYPE_CHECKING:  # a first call whose kernels are in the cache does not wait for this import
+    import subprocess
 
 TIME_LIMIT = 60.0  # seconds for one translation unit
 _INCLUDE = Path(flambeau.__file__).parent / "include" / "flambeau"
@@ -56,6 +59,8 @@ def compiler() -> tuple[str, ...] | None:
 @functools.cache
 def version() -> str:
     """Return what the compiler says of its version."""
+    import subprocess
+
     command = compiler()
     assert command is not None
     done = subprocess.run(
@@ -104,6 +109,8 @@ class Run:
             return made.read_bytes()
 
     def _run(self, words: list[str]) -> bytes:
+        import subprocess
+
         process = self._process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from flambeau.compiler.passes.row_loops import (
     indexing_of,
     is_cast,
     is_same_elements,
-    is_sum_over_rows,
+    summed_over_rows,
 )
 from flambeau.fx.node import Node, map_arg
 
@@ -61,8 +61,8 @@ class _Maker:
         value = node.meta.get("val")
         if value is None or value.layout is not flambeau.strided:
             raise Unfit(node)
-        if is_sum_over_rows(node):
-            first = argument(node, "self")
+        first = summed_over_rows(node)
+        if first is not None:
             self._sums[node] = self._value_of(node, first, sizes_of(first))
         elif fold_of(node) is not None:
             self._values[node] = self._fold(node)
@@ -149,27 +149,26 @@ class _Maker:
     def _fold(self, node: Node) -> int:
         fold = fold_of(node)
         assert fold is not None
-        name, widens, operands, params, dims, _ = fold
-        sizes = sizes_of(argument(node, operands[0]))
-        if self.domain.form(sizes) != "element" or dims != [len(sizes) - 1] or params:
+        sizes = sizes_of(argument(node, fold.operands[0]))
+        if self.domain.form(sizes) != "element" or fold.dims != [len(sizes) - 1] or fold.params:
             raise Unfit(node)
-        given = [self._value_of(node, argument(node, name), sizes) for name in operands]
+        given = [self._value_of(node, argument(node, name), sizes) for name in fold.operands]
         dtype = argument(node, "dtype")
         common = _name(dtype) if dtype is not None else self.loop.values[given[0]].dtype
         compute = "float32" if common in _HALVES else common
         if common in _INTEGERS:
-            compute = "int64" if widens else common
+            compute = "int64" if fold.widens else common
         if dtype is not None:
             given = [self._as(place, common) for place in given]
         given = [self._as(place, compute) for place in given]
-        own, result = _name(node.meta["val"].dtype), "bool" if name[:3] in ("any", "all") else compute
+        own, result = _name(node.meta["val"].dtype), "bool" if fold.is_truth else compute
         if (
             not is_memory_type(own)
             or not is_memory_type(compute)
             or any(self.loop.values[p].dtype != compute for p in given)
         ):
             raise Unfit(node)
-        return self._as(self._add(RowValue("fold", result, given, name, compute)), own)
+        return self._as(self._add(RowValue("fold", result, given, fold.name, compute)), own)
 
     def _indexed(self, node: Node) -> int:
         """Return the value of a gather of one element from each row, or of its gradient."""

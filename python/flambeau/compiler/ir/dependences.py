@@ -9,6 +9,7 @@ import flambeau
 from flambeau._operators import higher_order
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
+from flambeau.ops import Overload
 from flambeau.utils import _pytree as pytree
 
 _INPUTS = -1  # inputs may share memory with each other
@@ -16,8 +17,8 @@ _INPUTS = -1  # inputs may share memory with each other
 
 def overload_of(node: Node) -> Any:
     """Return the overload that a node calls; None for other nodes."""
-    is_call = node.op == "call_function" and hasattr(node.target, "_schema")
-    return node.target if is_call else None
+    target = node.target
+    return target if isinstance(target, Overload) and hasattr(target, "_schema") else None
 
 
 def is_random(node: Node) -> bool:

@@ -64,10 +64,13 @@ class Pattern:
 
 
 def _is_bias_of_a_group(node: Node, bound: Binding) -> bool:
-    """Whether loops over the result read it, so that they can add the bias as well."""
+    """Whether loops over the result read it, so that they can add the bias as well.
+
+    The product of other types adds it while it writes the result.
+    """
     value, bias = node.meta["val"], bound["bias"].meta["val"]
     return (
-        value.dtype in (flambeau.float32, flambeau.float64)
+        value.dtype == flambeau.float64
         and pays(boundary([node]))
         and bias.dim() == 1
         and bias.size(0) == value.size(-1) == bound["b"].meta["val"].size(1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import flambeau
@@ -23,17 +24,36 @@ _LEAST_COLUMNS = 16
 _MOST_NODES = 64
 
 
-def fold_of(node: Node) -> tuple[str, bool, list[str], list[str], list[int], bool] | None:
-    """Return the reduction that a node is; None for other nodes.
+@dataclass(frozen=True)
+class Fold:
+    """A reduction, as the specification describes it.
 
-    Returns: the name of its functions, whether integers become int64, operands, parameters, the dimensions
-        that it reduces, and whether it keeps them.
+    Args:
+        name: of its functions.
+        widens: whether integers become int64.
+        is_sum: whether it is the sum of its operand.
+        is_truth: whether its partial results are bool.
+        operands: names of the arguments that it reads per element.
+        params: names of the numbers that it reads.
+        dims: the dimensions that it reduces.
     """
+
+    name: str
+    widens: bool
+    is_sum: bool
+    is_truth: bool
+    operands: list[str]
+    params: list[str]
+    dims: list[int]
+
+
+def fold_of(node: Node) -> Fold | None:
+    """Return the reduction that a node is; None for other nodes."""
     overload = overload_of(node)
     found = flambeau._C._fold_of(overload._entry) if overload is not None and overload._entry else None
     if found is None or node.meta.get("val") is None:
         return None
-    name, widens, operands, params, dim, keepdim = found
+    name, widens, is_sum, is_truth, operands, params, dim, _ = found
     first = argument(node, operands.split()[0])
     if not isinstance(first, Node) or first.meta.get("val") is None:
         return None
@@ -42,7 +62,7 @@ def fold_of(node: Node) -> tuple[str, bool, list[str], list[str], list[int], boo
     if not dims or any(type(d) is not int for d in dims):
         return None
     wrapped = sorted(d + rank if d < 0 else d for d in dims)
-    return name, widens, operands.split(), params.split(), wrapped, bool(argument(node, keepdim))
+    return Fold(name, widens, is_sum, is_truth, operands.split(), params.split(), wrapped)
 
 
 def _domain_of_fold(node: Node) -> Domain | None:
@@ -50,21 +70,22 @@ def _domain_of_fold(node: Node) -> Domain | None:
     fold = fold_of(node)
     if fold is None:
         return None
-    sizes = sizes_of(argument(node, fold[2][0]))
+    sizes = sizes_of(argument(node, fold.operands[0]))
     rank = len(sizes)
-    is_along = fold[4] == [rank - 1]
-    is_over = is_sum_over_rows(node)
+    is_along = fold.dims == [rank - 1]
+    is_over = summed_over_rows(node) is not None
     return Domain(sizes[:-1], sizes[-1]) if rank > 1 and (is_along or is_over) else None
 
 
-def is_sum_over_rows(node: Node) -> bool:
-    """Whether a node sums all leading dimensions of a tensor."""
+def summed_over_rows(node: Node) -> Node | None:
+    """Return the node whose leading dimensions a node sums; None for other nodes."""
     fold = fold_of(node)
-    if fold is None or node.target is not flambeau.ops.aten.sum.dim_IntList:
-        return False
-    first = argument(node, "self").meta["val"]
+    if fold is None or not fold.is_sum:
+        return None
+    given: Node = argument(node, fold.operands[0])
+    first = given.meta["val"]
     is_real = first.is_floating_point() and node.meta["val"].dtype == first.dtype
-    return is_real and first.dim() > 1 and fold[4] == list(range(first.dim() - 1))
+    return given if is_real and first.dim() > 1 and fold.dims == list(range(first.dim() - 1)) else None
 
 
 def indexing_of(node: Node) -> tuple[str, Node, Node] | None:
@@ -86,9 +107,10 @@ def indexing_of(node: Node) -> tuple[str, Node, Node] | None:
 
 def is_cast(node: Node) -> bool:
     """Whether a node converts a tensor of the CPU to another dtype, in memory of its own."""
-    if node.op != "call_function" or node.target is not flambeau.ops.aten._to_copy.default:
+    overload = overload_of(node)
+    if overload is None or not flambeau._C._is_cast(overload._entry):
         return False
-    return not node.kwargs.get("pin_memory") and str(node.kwargs.get("device") or "cpu") in ("cpu", "meta")
+    return not argument(node, "pin_memory") and str(argument(node, "device") or "cpu") in ("cpu", "meta")
 
 
 def decomposition(node: Node) -> tuple[Graph, list[Node | None]] | None:
@@ -150,6 +172,13 @@ def _steps(tensor: Any) -> list[tuple[int, int]]:
 
 def domain_of(node: Node) -> Domain | None:
     """Return the rows of a reduction, or of an operator that contains one."""
+    if "rows of folds" not in node.meta:
+        node.meta["rows of folds"] = _domain_of(node)
+    known: Domain | None = node.meta["rows of folds"]
+    return known
+
+
+def _domain_of(node: Node) -> Domain | None:
     found = _domain_of_fold(node)
     if found is None and not is_pointwise(node):
         parts = decomposition(node)
@@ -195,7 +224,7 @@ def row_groups(graph: Graph, dependences: Dependences, refused: set[Node]) -> It
 
         def joins(node: Node, earlier: Node, members: set[Node] = members) -> bool:
             is_edge = node in members and earlier in members and earlier in node.all_input_nodes
-            return is_edge and not is_sum_over_rows(earlier)
+            return is_edge and summed_over_rows(earlier) is None
 
         levels = levels_of(graph, dependences, joins, members.__contains__)
         for nodes in _connected(graph, members, levels, joins):
