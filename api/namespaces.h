@@ -3,6 +3,7 @@
 // loaded into the same process.
 #include <concepts>
 
+#include "api/autograd_fallback.h"
 #include "api/borrowed.h"
 #include "api/check.h"
 #include "api/context.h"

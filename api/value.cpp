@@ -56,7 +56,10 @@ bool same_item(const flambeau::IValue& a, const flambeau::IValue& b) {
 
 bool same_tensors(const flambeau::Tensor& a, const flambeau::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  return eq(a, b).item().toBool();
+  const Tensor equal = eq(a, b);
+  check(equal.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous: ",
+        "expected tensors of one element to compare, got ", equal.numel(), " elements");
+  return equal.item().toBool();
 }
 
 bool same_dicts(const DictValue& a, DictValue& b) {
