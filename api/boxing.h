@@ -180,6 +180,46 @@ struct Type<std::optional<T>> {
 
 // "Tensor?" and so on.
 template <typename T>
+std::string name_of_type();
+
+// Any value, as tuples and dictionaries of any types hold it.
+template <>
+struct Type<IValue> {
+  static constexpr std::string_view kName = "Any";
+  using Held = IValue;
+  static IValue hold(flambeau::IValue& v) { return v; }
+  static flambeau::IValue box(const IValue& v) { return v; }
+};
+// A tuple as one value. Results of operators are tuples too, but of several values.
+template <typename... Ts>
+struct Type<std::tuple<Ts...>> {
+  using Held = std::tuple<Ts...>;
+  static std::string name() {
+    std::string text;
+    ((text += (text.empty() ? "(" : ", ") + name_of_type<Ts>()), ...);
+    return text + ")";
+  }
+  static Held hold(flambeau::IValue& v) {
+    const TupleValue* const found = tuple_in(v);
+    check(found != nullptr && found->size() == sizeof...(Ts), "expected a tuple of ", sizeof...(Ts),
+          " values, got ", found ? "one of another size" : IValue(v).tagKind());
+    std::vector<flambeau::IValue> items = found->items;
+    return hold_each(items, std::index_sequence_for<Ts...>());
+  }
+  static flambeau::IValue box(const Held& v) { return IValue(v); }
+
+ private:
+  template <size_t... I>
+  static Held hold_each(std::vector<flambeau::IValue>& items, std::index_sequence<I...>) {
+    return Held(pass_item<Ts>(items[I])...);
+  }
+  template <typename T>
+  static T pass_item(flambeau::IValue& item) {
+    return T(Type<T>::hold(item));
+  }
+};
+
+template <typename T>
 std::string name_of_type() {
   if constexpr (kIsOptional<T>) {
     return name_of_type<typename T::value_type>() + "?";
@@ -222,7 +262,8 @@ struct Results {
 template <typename... Rs>
 struct Results<std::tuple<Rs...>> {
   static void push(Stack& stack, std::tuple<Rs...>&& r) {
-    std::apply([&](auto&... each) { (Results<Rs>::push(stack, static_cast<Rs&&>(each)), ...); }, r);
+    std::apply([&](auto&... each) { (stack.push(Type<std::remove_cvref_t<Rs>>::box(each)), ...); },
+               r);
   }
   static std::tuple<std::remove_cvref_t<Rs>...> take(Stack& stack) {
     return take_each(stack, std::index_sequence_for<Rs...>());
@@ -231,7 +272,9 @@ struct Results<std::tuple<Rs...>> {
   static std::tuple<std::remove_cvref_t<Rs>...> take_each(Stack& stack, std::index_sequence<I...>) {
     return {Type<std::remove_cvref_t<Rs>>::hold(stack[I])...};
   }
-  static void name(std::vector<std::string>& names) { (Results<Rs>::name(names), ...); }
+  static void name(std::vector<std::string>& names) {
+    (names.push_back(name_of_type<std::remove_cvref_t<Rs>>()), ...);
+  }
 };
 template <>
 struct Results<void> {

@@ -2,7 +2,7 @@
 // Operators by their names: schemas, typed and boxed calls, and the stacks of boxed calls.
 #include <memory>
 
-#include "api/boxing.h"
+#include "api/dict.h"
 #include "api/dispatch_keys.h"
 #include "aten/dispatch/boxing.h"
 #include "aten/dispatch/defined_operator.h"

@@ -31,6 +31,11 @@ struct CppFunction {
                                            Stack& stack) { f(keys, stack); };
     return made;
   }
+  static CppFunction of_operator(Boxed f) {
+    CppFunction made;
+    made.boxed_kernel = std::move(f);
+    return made;
+  }
   // The same as a function of the operator and its stack, with the keys between them or without.
   template <auto* f>
   static CppFunction makeFromBoxedFunction() {

@@ -3,6 +3,7 @@
 // loaded into the same process.
 #include <concepts>
 
+#include "api/autograd_fallback.h"
 #include "api/borrowed.h"
 #include "api/check.h"
 #include "api/context.h"
@@ -74,7 +75,6 @@ using Variable = Tensor;
 }  // namespace of_autograd
 
 namespace of_c10 {
-using c10::complex;
 using c10::SmallVector;
 using of_jit::Stack;
 using intrusive_ptr_target = CustomClassHolder;
@@ -87,6 +87,7 @@ inline constexpr T pi = T(3.14159265358979323846);
 namespace c10 {
 using namespace flambeau::api;
 using namespace flambeau::api::of_c10;
+using flambeau::c10::complex;  // the type: at::complex is an operator
 namespace impl {
 using namespace flambeau::api::of_impl;
 }  // namespace impl

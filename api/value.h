@@ -1,9 +1,23 @@
 #pragma once
 // IValue: a value of any schema type, as contexts keep it and boxed calls carry it.
+#include <iosfwd>
+#include <tuple>
+#include <unordered_map>
+
 #include "api/list.h"
-#include "aten/dispatch/stack.h"
+#include "api/value_type.h"
+#include "aten/dispatch/aggregates.h"
 
 namespace flambeau::api {
+
+template <typename K, typename V>
+class Dict;  // api/dict.h
+namespace of_impl {
+using GenericDict = Dict<IValue, IValue>;
+}  // namespace of_impl
+namespace ivalue {
+using Tuple = flambeau::TupleValue;
+}  // namespace ivalue
 
 class IValue : public flambeau::IValue {
  public:
@@ -32,6 +46,14 @@ class IValue : public flambeau::IValue {
   IValue(Generator value) : flambeau::IValue(std::move(value)) {}                 // NOLINT
   template <typename T>
   IValue(const List<T>& value) : IValue(value.vec()) {}  // NOLINT(google-explicit-constructor)
+  template <typename K, typename V>
+  IValue(const Dict<K, V>& value) : flambeau::IValue(CustomObject(value.shared())) {}  // NOLINT
+  template <typename K, typename V>
+  IValue(const std::unordered_map<K, V>& value) : IValue(Dict<K, V>(value)) {}  // NOLINT
+  template <typename... Ts>
+  IValue(const std::tuple<Ts...>& value)  // NOLINT(google-explicit-constructor)
+      : IValue(std::apply([](const auto&... each) { return ivalue::Tuple::create({each...}); },
+                          value)) {}
   template <typename T>
     requires std::is_base_of_v<CustomClassHolder, T>
   IValue(intrusive_ptr<T> object) : flambeau::IValue(CustomObject(std::move(object))) {}  // NOLINT
@@ -58,7 +80,9 @@ class IValue : public flambeau::IValue {
   }
   bool isDevice() const { return holds<c10::Device>(); }
   bool isGenerator() const { return holds<Generator>(); }
-  bool isCustomClass() const { return holds<CustomObject>(); }
+  bool isTuple() const { return tuple_in(*this) != nullptr; }
+  bool isGenericDict() const { return dict_in(*this) != nullptr; }
+  bool isCustomClass() const { return holds<CustomObject>() && !isTuple() && !isGenericDict(); }
   bool isObject() const { return isCustomClass(); }
   Tensor toTensor() const { return held<flambeau::Tensor>("Tensor"); }
   int64_t toInt() const { return held<c10::Scalar>("int").to<int64_t>(); }
@@ -82,6 +106,10 @@ class IValue : public flambeau::IValue {
     return held<std::vector<std::string>>("str[]");
   }
   std::string_view toStringView() const { return toStringRef(); }
+  // RuntimeError for another value. Tuples and dictionaries are shared, not copied.
+  intrusive_ptr<ivalue::Tuple> toTuple() const;
+  const ivalue::Tuple& toTupleRef() const { return *toTuple(); }
+  of_impl::GenericDict toGenericDict() const;
   // Copies, which writes do not carry back.
   List<int64_t> toIntList() const { return List<int64_t>(toIntVector()); }
   List<double> toDoubleList() const { return List<double>(toDoubleVector()); }
@@ -96,6 +124,15 @@ class IValue : public flambeau::IValue {
           "another class");
     return intrusive_ptr<T>::share(object);
   }
+  // Tensors have to have one element for the comparison of their values.
+  friend bool operator==(const IValue& a, const IValue& b);
+  // The same tensor, tuple, dictionary or object; other values are compared.
+  bool is(const IValue& other) const;
+  // "Tensor", "Int", "GenericDict", as messages call the kind of value.
+  const char* tagKind() const;
+  TypePtr type() const;
+  friend std::ostream& operator<<(std::ostream& out, const IValue& value);
+
   // By the type that a kernel would take: to<int64_t>(), to<std::vector<at::Tensor>>(). Defined
   // with these types (api/boxing.h).
   template <typename T>
@@ -113,8 +150,7 @@ class IValue : public flambeau::IValue {
   bool is_number() const { return holds<c10::Scalar>(); }
   template <typename T>
   const T& held(const char* wanted) const {
-    check(std::holds_alternative<T>(payload()), "IValue: expected ", wanted,
-          ", got a value of another type");
+    check(std::holds_alternative<T>(payload()), "IValue: expected ", wanted, ", got ", tagKind());
     return std::get<T>(payload());
   }
 };

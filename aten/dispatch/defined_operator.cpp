@@ -1,8 +1,10 @@
 #include "aten/dispatch/defined_operator.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
+#include "aten/dispatch/aggregates.h"
 #include "aten/dispatch/custom_class.h"
 #include "aten/dispatch/operator_library.h"
 
@@ -21,30 +23,6 @@ Table& table() {
 
 // --- schemas -------------------------------------------------------------------------------------
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-// The parts between the commas outside of brackets and quotes.
-std::vector<std::string_view> parts_of(std::string_view text) {
-  std::vector<std::string_view> parts;
-  int depth = 0;
-  bool quoted = false;
-  size_t from = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    const char c = i < text.size() ? text[i] : ',';
-    if (c == '\'' || c == '"') quoted = !quoted;
-    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
-    if (c != ',' || (i < text.size() && (depth > 0 || quoted))) continue;
-    if (const std::string_view part = trimmed(text.substr(from, i - from)); !part.empty())
-      parts.push_back(part);
-    from = i + 1;
-  }
-  return parts;
-}
-
 [[noreturn]] void refuse(std::string_view schema, const char* expected) {
   fail(ErrorKind::Runtime, "schema: expected ", expected, ", got '", schema, "'");
 }
@@ -53,8 +31,27 @@ constexpr std::string_view kTypes[] = {"Tensor", "Scalar",       "int",      "fl
                                        "bool",   "str",          "Layout",   "ScalarType",
                                        "Device", "MemoryFormat", "Generator"};
 
+std::string plain_type(std::string_view text, std::string_view schema);
+
+constexpr std::string_view kKeyTypes[] = {"int",    "float", "complex", "Tensor",
+                                          "Device", "str",   "bool"};
+
+// "Dict(str, SymInt[2])" as "Dict(str, int[])", and tuples the same way.
+std::string plain_aggregate(const AggregateType& type, std::string_view schema) {
+  const bool is_dict = type.form == AggregateType::Form::Dict;
+  std::string plain = is_dict ? "Dict(" : "(";
+  for (size_t i = 0; i < type.members.size(); ++i)
+    plain += (i ? ", " : "") + plain_type(type.members[i], schema);
+  const bool is_fit =
+      !is_dict || std::ranges::find(kKeyTypes, type.members[0]) != std::end(kKeyTypes);
+  if (!is_fit) refuse(schema, "keys of type int, float, complex, Tensor, Device, str or bool");
+  return plain + (type.is_optional ? ")?" : ")");
+}
+
 // "Tensor(a!)[]?" as "Tensor[]?", "SymInt[2]" as "int[]".
 std::string plain_type(std::string_view text, std::string_view schema) {
+  const AggregateType aggregate = aggregate_type(text);
+  if (aggregate.form != AggregateType::Form::Other) return plain_aggregate(aggregate, schema);
   std::string plain;
   bool in_alias = false, in_size = false;
   for (const char c : text) {
@@ -118,7 +115,8 @@ constexpr DispatchKey kBackends[] = {DispatchKey::CPU, DispatchKey::CUDA, Dispat
 std::vector<SchemaArgument> schema_arguments(std::string_view schema) {
   const SchemaPlaces at = places_in(schema);
   std::vector<SchemaArgument> found;
-  for (const std::string_view part : parts_of(schema.substr(at.open + 1, at.close - at.open - 1))) {
+  for (const std::string_view part :
+       schema_parts(schema.substr(at.open + 1, at.close - at.open - 1))) {
     if (part != "*") found.push_back(argument_of(part, schema));
   }
   return found;
@@ -128,8 +126,8 @@ std::vector<SchemaArgument> schema_results(std::string_view schema) {
   std::string_view text = trimmed(schema.substr(places_in(schema).results));
   if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
   std::vector<SchemaArgument> found;
-  for (const std::string_view part : parts_of(text)) {
-    const std::string_view type = part.substr(0, part.find(' '));
+  for (const std::string_view part : schema_parts(text)) {
+    const std::string_view type = part.substr(0, end_of_type(part));
     found.push_back(
         {plain_type(type, schema), std::string(type), type.find('!') != std::string_view::npos});
   }

@@ -20,7 +20,7 @@ import flambeau_opencl  # noqa: E402, F401
 import numpy as np  # noqa: E402
 from op_cases import Op, calls, flat, is_tensor, operators, run, tensors, to_array  # noqa: E402
 
-DTYPES = ("float32", "float64", "int32", "int64", "bool", "float16")
+DTYPES = ("float32", "float64", "int32", "int64", "bool", "float16", "complex64")
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9, "float16": 2e-2}
 
 

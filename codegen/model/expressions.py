@@ -161,6 +161,7 @@ class Primitive:
     vectorises: bool  # whether the C++ spelling is branch-free
     lanes: bool = False  # whether it has a form for vectors although integers have the function too
     opencl: str | None = None  # the same in OpenCL C over real types; None: there is no such kernel
+    opencl_complex: str | None = None  # the same for complex numbers
     include: str | None = None  # the header that declares what `cpp` and `cuda` call, if not vecmath
     math: str | None = None  # mathematical notation over {0}, {1}...; None: the name with its arguments
     integer_divisor: int | None = None  # the argument that must not be 0 for integers

@@ -13,8 +13,8 @@ from codegen.source.nodes import Mapping, Node, Sequence, Text, load_entries
 
 TABLE = Path(__file__).parents[1] / "primitives.yaml"
 KEYS = (
-    "name args infix result domains cpp cuda opencl partials operator oracle interval vectorises lanes"
-    " include integer_divisor math"
+    "name args infix result domains cpp cuda opencl opencl_complex partials operator oracle interval"
+    " vectorises lanes include integer_divisor math"
 ).split()
 REQUIRED = ("name", "args", "result", "domains", "cpp", "partials", "oracle", "interval")
 _INFINITIES = {".inf": float("inf"), "-.inf": float("-inf")}
@@ -133,6 +133,7 @@ def _primitive(row: _Row) -> Primitive:
         cpp=cpp,
         cuda=row.text("cuda") or cpp,
         opencl=row.text("opencl"),
+        opencl_complex=row.text("opencl_complex"),
         partials=(),
         operator=row.text("operator"),
         oracle=row.text("oracle") or "",

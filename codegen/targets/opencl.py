@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 from codegen.deriving import slots
 from codegen.model import Expr, Model, Operator, Pointwise, Primitive, Reduce
-from codegen.writing.opencl_spelling import OpenclSpelling, categories, is_spelled, variable
+from codegen.writing.opencl_spelling import (
+    OpenclSpelling,
+    categories,
+    is_spelled,
+    is_spelled_complex,
+    variable,
+)
 from codegen.writing.render import File, render
 
 _BITS = {"bool": 1, "integral": 2, "floating": 4}
+_COMPLEX = 8
 _COMBINE = {  # the identity, and how two parts join
     "sum": ("0", "a + b"),
     "prod": ("1", "a * b"),
@@ -20,6 +27,7 @@ _COMBINE = {  # the identity, and how two parts join
     "all": ("1", "(a != 0) && (b != 0)"),
     "xor": ("0", "a ^ b"),
 }
+_COMBINE_COMPLEX = {"sum": ("0, 0", "a + b"), "prod": ("1, 0", "mul_of(a, b)")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,42 +83,62 @@ def _parameters(names: tuple[str, ...]) -> str:
 def _pointwise(op: Operator, entry: str, rows: Mapping[str, Primitive]) -> Iterator[PointwiseDecl]:
     body = op.body
     assert isinstance(body, Pointwise)
-    names = (*body.operands, *body.params)
     for case, expr in body.cases:
         mask = _mask(op, (expr,), rows)
-        if not is_spelled(expr, rows) or not mask:
-            continue
-        writer = OpenclSpelling(rows, {name: variable(name) for name in names})
-        result = writer.write(expr)
-        yield PointwiseDecl(
-            entry=entry,
-            case=case,
-            switch=body.switch or "",
-            rule=op.dtype.name,
-            categories=mask,
-            operands=" ".join(body.operands),
-            params=" ".join(body.params),
-            masks=" ".join(body.masks),
-            parameters=_parameters(names),
-            lines=tuple(writer.lines),
-            result=result,
-        )
+        if is_spelled(expr, rows) and mask:
+            yield _case(op, entry, rows, case, expr, mask)
+        if "complex" in op.dtype.allowed and not body.masks and is_spelled_complex(expr, rows):
+            yield _case(op, entry, rows, case, expr, _COMPLEX)
+
+
+def _case(
+    op: Operator, entry: str, rows: Mapping[str, Primitive], case: str, expr: Expr, mask: int
+) -> PointwiseDecl:
+    body = op.body
+    assert isinstance(body, Pointwise)
+    names = (*body.operands, *body.params)
+    writer = OpenclSpelling(rows, {name: variable(name) for name in names}, mask == _COMPLEX)
+    result = writer.write(expr)
+    return PointwiseDecl(
+        entry=entry,
+        case=case,
+        switch=body.switch or "",
+        rule=op.dtype.name,
+        categories=mask,
+        operands=" ".join(body.operands),
+        params=" ".join(body.params),
+        masks=" ".join(body.masks),
+        parameters=_parameters(names),
+        lines=tuple(writer.lines),
+        result=result,
+    )
 
 
 def _reduce(op: Operator, entry: str, rows: Mapping[str, Primitive]) -> Iterator[ReduceDecl]:
     body = op.body
     assert isinstance(body, Reduce)
-    mask = _mask(op, (body.map, body.finish), rows)
-    is_complete = is_spelled(body.map, rows) and is_spelled(body.finish, rows)
-    if body.let or not is_complete or not mask or op.dtype.name == "real":
+    both = (body.map, body.finish)
+    mask = _mask(op, both, rows)
+    if body.let or op.dtype.name == "real":
         return
-    identity, combine = _COMBINE[body.combine]
+    if mask and all(is_spelled(expr, rows) for expr in both):
+        yield _reduction(op, entry, rows, mask)
+    is_complex = "complex" in op.dtype.allowed and body.combine in _COMBINE_COMPLEX
+    if is_complex and all(is_spelled_complex(expr, rows) for expr in both):
+        yield _reduction(op, entry, rows, _COMPLEX)
+
+
+def _reduction(op: Operator, entry: str, rows: Mapping[str, Primitive], mask: int) -> ReduceDecl:
+    body = op.body
+    assert isinstance(body, Reduce)
+    is_complex = mask == _COMPLEX
+    identity, combine = (_COMBINE_COMPLEX if is_complex else _COMBINE)[body.combine]
     scope = {name: variable(name) for name in (*body.operands, *body.params)}
-    mapper = OpenclSpelling(rows, scope)
+    mapper = OpenclSpelling(rows, scope, is_complex)
     mapped = mapper.write(body.map)
-    finisher = OpenclSpelling(rows, {**scope, "acc": "acc", "count": "count"})
+    finisher = OpenclSpelling(rows, {**scope, "acc": "acc", "count": "count"}, is_complex)
     finished = finisher.write(body.finish)
-    yield ReduceDecl(
+    return ReduceDecl(
         entry=entry,
         rule=op.dtype.name,
         categories=mask,

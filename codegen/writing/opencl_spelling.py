@@ -13,25 +13,34 @@ class OpenclSpelling:
     """Writes scalar expressions as OpenCL C, which has casts but neither templates nor `auto`.
 
     All values have the type T, conditions are int; equal parts are computed once, as `lines` say.
+
+    Args:
+        primitives: the table.
+        names: the text of each variable.
+        is_complex: whether T is a vector of a real and an imaginary part.
     """
 
-    def __init__(self, primitives: Mapping[str, Primitive], names: Mapping[str, str]) -> None:
+    def __init__(
+        self, primitives: Mapping[str, Primitive], names: Mapping[str, str], is_complex: bool = False
+    ) -> None:
         self.primitives = primitives
         self.names = names
+        self.is_complex = is_complex
         self.lines: list[str] = []
         self._done: dict[Expr, str] = {}
 
     def write(self, expr: Expr) -> str:
         """Return the text of `expr`, adding definitions of its parts to `lines`."""
         if isinstance(expr, Number):
-            return _number(expr.value)
+            return _complex_number(expr.value) if self.is_complex else _number(expr.value)
         if isinstance(expr, Var):
             return self.names[expr.name]
         assert isinstance(expr, Prim)
         if expr not in self._done:
             row = self.primitives[expr.name]
-            assert row.opencl is not None
-            text = row.opencl.format(*map(self.write, expr.args))
+            spelled = row.opencl_complex if self.is_complex else row.opencl
+            assert spelled is not None
+            text = spelled.format(*map(self.write, expr.args))
             is_condition = row.result == "bool"
             name = f"v{len(self.lines)}"
             self.lines.append(
@@ -39,6 +48,12 @@ class OpenclSpelling:
             )
             self._done[expr] = name
         return self._done[expr]
+
+
+def _complex_number(value: bool | int | float | complex) -> str:
+    parts = [repr(part) for part in (complex(value).real, complex(value).imag)]
+    names = {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
+    return f"((T)({', '.join(names.get(part, part) for part in parts)}))"
 
 
 def _number(value: bool | int | float | complex) -> str:
@@ -67,6 +82,12 @@ def is_spelled(expr: Expr, rows: Mapping[str, Primitive]) -> bool:
     return all(rows[prim.name].opencl is not None for prim in prims) and not any(
         isinstance(part.value, complex) for part in numbers
     )
+
+
+def is_spelled_complex(expr: Expr, rows: Mapping[str, Primitive]) -> bool:
+    """Whether OpenCL C has every part for complex numbers, and the result has the type of the operands."""
+    prims = [rows[part.name] for part in parts(expr) if isinstance(part, Prim)]
+    return all(row.opencl_complex is not None and row.result != "real" for row in prims)
 
 
 def categories(expr: Expr, rows: Mapping[str, Primitive]) -> set[str]:

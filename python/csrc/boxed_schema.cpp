@@ -5,6 +5,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/dispatch/custom_class.h"
+#include "python/csrc/aggregate_values.h"
 #include "python/csrc/autograd.h"
 #include "python/csrc/custom_object.h"
 #include "python/csrc/value_types.h"
@@ -32,28 +33,6 @@ constexpr KindName kKinds[] = {
     {"MemoryFormat", ParamKind::MemoryFormat, ParamKind::MemoryFormat},
     {"Generator", ParamKind::Generator, ParamKind::Generator},
 };
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-// The parts between the commas outside of brackets.
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> parts;
-  int depth = 0;
-  size_t from = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && (text[i] == '(' || text[i] == '[')) ++depth;
-    if (i < text.size() && (text[i] == ')' || text[i] == ']')) --depth;
-    if (i < text.size() && (text[i] != ',' || depth > 0)) continue;
-    if (const std::string_view part = trimmed(text.substr(from, i - from)); !part.empty())
-      parts.push_back(part);
-    from = i + 1;
-  }
-  return parts;
-}
 
 template <typename T>
 T number_from(std::string_view text) {
@@ -90,7 +69,7 @@ std::vector<int64_t> integers_in(std::string_view text, int list_size) {
     values.assign(static_cast<size_t>(std::max(list_size, 1)), integer_in(text));
     return values;
   }
-  for (const std::string_view item : split(text.substr(1, text.size() - 2)))
+  for (const std::string_view item : schema_parts(text.substr(1, text.size() - 2)))
     values.push_back(integer_in(item));
   return values;
 }
@@ -121,7 +100,13 @@ IValue default_of(const Param& param, std::string_view text) {
 }
 
 // "Tensor(a!)", "int[2]?", "Tensor?[]" as kinds; the name and the default are not part of it.
+// Tuples and dictionaries become objects of C++ before they are parsed.
 void read_type(std::string_view type, Param& param) {
+  if (const AggregateType found = aggregate_type(type); found.form != AggregateType::Form::Other) {
+    param.kind = ParamKind::CustomObject;
+    param.optional = found.is_optional;
+    return;
+  }
   if (type.ends_with('?')) {
     param.optional = true;
     type.remove_suffix(1);
@@ -151,6 +136,11 @@ void read_type(std::string_view type, Param& param) {
   param.kind = ParamKind::CustomObject;
 }
 
+std::string aggregate_in(std::string_view type) {
+  const bool is_one = aggregate_type(type).form != AggregateType::Form::Other;
+  return is_one ? std::string(type) : std::string();
+}
+
 void read_param(std::string_view text, bool keyword_only, BoxedSchema& schema) {
   const size_t equals = text.find('=');
   const std::string_view declared = trimmed(text.substr(0, equals));
@@ -163,6 +153,8 @@ void read_param(std::string_view text, bool keyword_only, BoxedSchema& schema) {
   schema.is_mutable.push_back(type.find('!') != std::string_view::npos);
   schema.defaults.push_back(param.has_default ? default_of(param, text.substr(equals + 1))
                                               : IValue());
+  schema.aggregates.push_back(aggregate_in(type));
+  schema.has_aggregates |= !schema.aggregates.back().empty();
   schema.has_mask |= param.kind == ParamKind::BoolList;
   schema.params.push_back(param);
 }
@@ -171,7 +163,7 @@ void read_schema(const OperatorEntry& op, BoxedSchema& schema) {
   const std::string_view text = op.schema;
   const size_t open = text.find('('), arrow = text.rfind(") ->");
   bool keyword_only = false;
-  for (const std::string_view part : split(text.substr(open + 1, arrow - open - 1))) {
+  for (const std::string_view part : schema_parts(text.substr(open + 1, arrow - open - 1))) {
     if (part == "*") {
       keyword_only = true;
     } else {
@@ -180,10 +172,12 @@ void read_schema(const OperatorEntry& op, BoxedSchema& schema) {
   }
   std::string_view results = trimmed(text.substr(arrow + 4));
   if (results.starts_with('(')) results = results.substr(1, results.size() - 2);
-  for (const std::string_view part : split(results)) {
+  for (const std::string_view part : schema_parts(results)) {
     Param result = {};
-    read_type(part.substr(0, part.find(' ')), result);
-    schema.results.push_back({result.kind, part.find('!') != std::string_view::npos});
+    const std::string_view type = part.substr(0, end_of_type(part));
+    read_type(type, result);
+    schema.results.push_back(
+        {result.kind, part.find('!') != std::string_view::npos, aggregate_in(type)});
   }
   schema.signature = {op.schema, schema.params.data(), static_cast<int>(schema.params.size())};
 }
@@ -225,7 +219,10 @@ struct ToPython {
     return list_of(items);
   }
   PyObject* operator()(const std::vector<std::string>& items) const { return list_of_texts(items); }
-  PyObject* operator()(const CustomObject& object) const { return wrap_custom_object(object); }
+  PyObject* operator()(const CustomObject& object) const {
+    if (Ref aggregate = wrap_aggregate(object)) return aggregate.release();
+    return wrap_custom_object(object);
+  }
   PyObject* operator()(const Tensor& t) const { return wrap_operand(t); }
   PyObject* operator()(Device device) const { return wrap_device(device); }
   PyObject* operator()(Layout layout) const { return wrap_layout(layout); }
@@ -310,6 +307,32 @@ IValue parsed_value(const ParsedArgs& args, int i, ParamKind kind) {
   }
 }
 
+// The arguments that were parsed against the schema's signature.
+Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema) {
+  Stack stack;
+  for (size_t i = 0; i < schema.params.size(); ++i) {
+    const int at = static_cast<int>(i);
+    const bool is_none = args.object(at) == Py_None;
+    if (args.has(at)) {
+      stack.push(parsed_value(args, at, schema.params[i].kind));
+    } else {
+      stack.push(is_none ? IValue() : schema.defaults[i]);
+    }
+  }
+  return stack;
+}
+
+// The type of the tuple or dictionary that argument `i` of a call is for, by its name if it has
+// one.
+std::string_view aggregate_at(const BoxedSchema& schema, Py_ssize_t i, PyObject* name) {
+  for (size_t at = 0; at < schema.params.size(); ++at) {
+    const bool is_meant = name ? PyUnicode_CompareWithASCIIString(name, schema.params[at].name) == 0
+                               : at == static_cast<size_t>(i);
+    if (is_meant) return schema.aggregates[at];
+  }
+  return "";
+}
+
 // The function that returned a result, for messages.
 struct Author {
   const OperatorEntry& op;
@@ -340,6 +363,11 @@ IValue result_value(PyObject* o, const BoxedSchema::Result& result, const BoxedS
       return IValue(tensors_from(items.get(), by.op.name));
     }
     case ParamKind::CustomObject:
+      if (IValue value; !result.aggregate.empty()) {
+        if (!aggregate_from(o, result.aggregate, &value))
+          fail_result(o, by, result.aggregate.c_str());
+        return value;
+      }
       if (!is_custom_object(o)) fail_result(o, by, "an object of a class of C++");
       return IValue(custom_object_of(o));
     default:
@@ -362,18 +390,41 @@ const BoxedSchema& boxed_schema(const OperatorEntry& op) {
 
 PyObject* wrap_value(const IValue& value) { return std::visit(ToPython(), value.payload()); }
 
-Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema) {
-  Stack stack;
-  for (size_t i = 0; i < schema.params.size(); ++i) {
-    const int at = static_cast<int>(i);
-    const bool is_none = args.object(at) == Py_None;
-    if (args.has(at)) {
-      stack.push(parsed_value(args, at, schema.params[i].kind));
-    } else {
-      stack.push(is_none ? IValue() : schema.defaults[i]);
-    }
+bool item_from(PyObject* o, std::string_view type, IValue* out) {
+  static PyObject* const no_names = PyTuple_New(0);
+  Param param = {"item", ParamKind::Tensor};
+  read_type(type, param);
+  param.numbers = false;
+  ParsedArgs parsed;
+  if (!parsed.parse_boxed({"", &param, 1}, &o, 1, no_names)) return false;
+  *out = o == Py_None ? IValue() : parsed_value(parsed, 0, param.kind);
+  return true;
+}
+
+bool stack_of_call(const BoxedSchema& schema, PyObject* const* values, Py_ssize_t positional,
+                   PyObject* names, Stack* stack) {
+  ParsedArgs parsed;
+  if (!schema.has_aggregates) {
+    if (!parsed.parse_boxed(schema.signature, values, positional, names)) return false;
+    *stack = stack_of(parsed, schema);
+    return true;
   }
-  return stack;
+  const Py_ssize_t count = positional + PyTuple_GET_SIZE(names);
+  std::vector<PyObject*> given(values, values + count);
+  std::vector<Ref> held;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const std::string_view type =
+        aggregate_at(schema, i, i < positional ? nullptr : PyTuple_GET_ITEM(names, i - positional));
+    if (type.empty()) continue;
+    IValue value;
+    if (!aggregate_from(given[static_cast<size_t>(i)], type, &value)) return false;
+    if (value.is_none()) continue;
+    held.push_back(carried(wrap_custom_object(value.get<CustomObject>())));
+    given[static_cast<size_t>(i)] = held.back().get();
+  }
+  if (!parsed.parse_boxed(schema.signature, given.data(), positional, names)) return false;
+  *stack = stack_of(parsed, schema);
+  return true;
 }
 
 bool stack_from(const OperatorEntry& op, PyObject* args, PyObject* kwargs, Stack* stack) {
@@ -385,10 +436,7 @@ bool stack_from(const OperatorEntry& op, PyObject* args, PyObject* kwargs, Stack
   const Ref names = Ref::checked(PySequence_Tuple(kwargs));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()); ++i)
     values.push_back(PyDict_GetItemWithError(kwargs, PyTuple_GET_ITEM(names.get(), i)));
-  ParsedArgs parsed;
-  if (!parsed.parse_boxed(schema.signature, values.data(), positional, names.get())) return false;
-  *stack = stack_of(parsed, schema);
-  return true;
+  return stack_of_call(schema, values.data(), positional, names.get(), stack);
 }
 
 PythonArguments python_arguments(const Stack& stack, const BoxedSchema& schema) {

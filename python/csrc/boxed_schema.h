@@ -15,12 +15,15 @@ inline constexpr std::pair<std::string_view, int64_t> kNamedIntegers[] = {{"Mean
 
 struct BoxedSchema {
   std::vector<Param> params;
-  std::vector<IValue> defaults;  // as long as `params`; none for parameters without one
-  std::vector<bool> is_mutable;  // the operator writes to the argument
+  std::vector<IValue> defaults;         // as long as `params`; none for parameters without one
+  std::vector<bool> is_mutable;         // the operator writes to the argument
+  std::vector<std::string> aggregates;  // types of tuples and dictionaries, "" of other parameters
+  bool has_aggregates = false;
   Signature signature;
   struct Result {
     ParamKind kind;
-    bool is_written;  // it is an argument that the operator writes to
+    bool is_written;        // it is an argument that the operator writes to
+    std::string aggregate;  // the type of a tuple or dictionary
   };
   std::vector<Result> results;
   bool has_mask = false;  // an argument says which results are wanted; the others are undefined
@@ -32,8 +35,11 @@ const BoxedSchema& boxed_schema(const OperatorEntry& op);
 // Values of a schema to Python and back. `wrap_value` returns a new reference or null with an
 // error.
 PyObject* wrap_value(const IValue& value);
-// The arguments that were parsed against the schema's signature.
-Stack stack_of(const ParsedArgs& args, const BoxedSchema& schema);
+// A value of a type that is no tuple and no dictionary; false if it does not fit.
+bool item_from(PyObject* o, std::string_view type, IValue* out);
+// The arguments of a call as a stack; false if the schema does not take them.
+bool stack_of_call(const BoxedSchema& schema, PyObject* const* values, Py_ssize_t positional,
+                   PyObject* names, Stack* stack);
 // A call's arguments in Python, a tuple and a dict, as a stack; false if the schema does not take
 // them.
 bool stack_from(const OperatorEntry& op, PyObject* args, PyObject* kwargs, Stack* stack);

@@ -94,6 +94,15 @@ PyObject* class_name(PyObject*, PyObject* o) {
   });
 }
 
+// _custom_object_id(object): equal for the objects of Python that stand for one object of C++.
+PyObject* object_id(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    check_type(is_custom_object(o), "classes: expected an object of a class of C++, got ",
+               Py_TYPE(o)->tp_name);
+    return PyLong_FromVoidPtr(value_of(o).get());
+  });
+}
+
 PyObject* set_type(PyObject*, PyObject* type) {
   python_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
   Py_RETURN_NONE;
@@ -102,6 +111,7 @@ PyObject* set_type(PyObject*, PyObject* type) {
 PyMethodDef functions[] = {{"_call_custom_method", call_method, METH_VARARGS, nullptr},
                            {"_custom_class", describe, METH_O, nullptr},
                            {"_custom_class_name", class_name, METH_O, nullptr},
+                           {"_custom_object_id", object_id, METH_O, nullptr},
                            {"_set_custom_object_type", set_type, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 

@@ -33,13 +33,17 @@ bool is_plain_item(const ValueType& type, PyObject* value) {
 
 // --- what a kernel writes to --------------------------------------------------------------------
 
+// A new version for each tensor in a written argument: of operators that `custom_op` defines in any
+// case, also for a tensor that an operator inside writes to, else where no operator has written.
 class Versions {
  public:
-  Versions(const DefinedOperator& op, PyObject* const* values) {
+  Versions(const DefinedOperator& op, bool is_custom, PyObject* const* values) {
     for (size_t i = 0; i < op.parameters.size(); ++i) {
       if (!op.parameters[i].is_written) continue;
       visit_tensor_values(values[i], [&](const Tensor& t) {
-        if (!t.impl()->is_inference()) before_.emplace_back(t, t.impl()->version());
+        if (t.impl()->is_inference()) return;
+        if (is_custom) return t.impl()->bump_version();
+        before_.emplace_back(t, t.impl()->version());
       });
     }
   }
@@ -182,7 +186,7 @@ bool is_plain(const ValueType& type, PyObject* value) {
 Ref run_kernel(const DefinedOperator& op, PyObject* function, bool is_unaliased,
                PyObject* const* values) {
   const Ref kept = Ref::share(function);  // it may be replaced while it runs
-  const Versions versions(op, values);
+  const Versions versions(op, is_unaliased, values);
   Ref result = call_with(op, function, values);
   versions.raise();
   result = results_as(op, std::move(result));

@@ -67,11 +67,10 @@ bool is_taken_over(const Arguments& given) {
 Ref call_entry(const OperatorEntry& op, const Arguments& given) {
   static PyObject* const no_names = PyTuple_New(0);
   const BoxedSchema& schema = boxed_schema(op);
-  ParsedArgs parsed;
-  if (!parsed.parse_boxed(schema.signature, given.values, given.positional,
-                          given.names ? given.names : no_names))
+  Stack stack;
+  if (!stack_of_call(schema, given.values, given.positional, given.names ? given.names : no_names,
+                     &stack))
     return Ref();
-  Stack stack = stack_of(parsed, schema);
   run_operator(op, DispatchKeySet(), stack);
   return python_result(stack, op);
 }

@@ -348,15 +348,26 @@ PyObject* leave_operator(PyObject*, PyObject* args) {
   });
 }
 
-// _profiler_enter(name): a handle for `_profiler_exit`; -1 if this thread is not recorded.
-PyObject* enter(PyObject*, PyObject* name) {
+// The text beside the name of a range is its only argument.
+int32_t begin_range(Log& log, PyObject* name, PyObject* text) {
+  if (text == Py_None || !log.options.shapes) return log.begin(Kind::Range, log.intern(utf8(name)));
+  const int32_t event = log.begin(utf8(name), false);
+  log.note(IValue(std::string(utf8(text))));
+  log.events.back().kind = Kind::Range;
+  log.launch();
+  return event;
+}
+
+// _profiler_enter(name, text or None): a handle for `_profiler_exit`; -1 if this thread is not
+// recorded.
+PyObject* enter(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    check_type(PyUnicode_Check(name), "record_function: expected a str as name, got ",
-               Py_TYPE(name)->tp_name);
+    check_type(count == 2 && PyUnicode_Check(args[0]),
+               "record_function: expected a str as name, got ",
+               count ? Py_TYPE(args[0])->tp_name : "none");
     Log* const log = recording::current;
     if (!log) return PyLong_FromLong(-1);
-    const int32_t event = log->begin(Kind::Range, log->intern(utf8(name)));
-    return PyLong_FromLongLong(handle_of(*log, event));
+    return PyLong_FromLongLong(handle_of(*log, begin_range(*log, args[0], args[1])));
   });
 }
 // _profiler_exit(handle): no effect for a range of another log, or of another thread's.
@@ -385,16 +396,18 @@ PyObject* collect(PyObject*, PyObject* flag) {
 // _profiler_counted_call(function): what the function returns.
 PyObject* counted_call(PyObject*, PyObject* function) { return flambeau_counted_call(function); }
 
-PyMethodDef functions[] = {{"_profiler_start", start, METH_VARARGS, nullptr},
-                           {"_profiler_stop", stop, METH_NOARGS, nullptr},
-                           {"_profiler_enter", enter, METH_O, nullptr},
-                           {"_profiler_exit", leave, METH_O, nullptr},
-                           {"_profiler_enabled", is_recording, METH_NOARGS, nullptr},
-                           {"_profiler_enter_operator", enter_operator, METH_VARARGS, nullptr},
-                           {"_profiler_exit_operator", leave_operator, METH_VARARGS, nullptr},
-                           {"_profiler_collect", collect, METH_O, nullptr},
-                           {"_profiler_counted_call", counted_call, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"_profiler_start", start, METH_VARARGS, nullptr},
+    {"_profiler_stop", stop, METH_NOARGS, nullptr},
+    {"_profiler_enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(enter)),
+     METH_FASTCALL, nullptr},
+    {"_profiler_exit", leave, METH_O, nullptr},
+    {"_profiler_enabled", is_recording, METH_NOARGS, nullptr},
+    {"_profiler_enter_operator", enter_operator, METH_VARARGS, nullptr},
+    {"_profiler_exit_operator", leave_operator, METH_VARARGS, nullptr},
+    {"_profiler_collect", collect, METH_O, nullptr},
+    {"_profiler_counted_call", counted_call, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

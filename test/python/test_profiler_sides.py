@@ -117,6 +117,45 @@ def ranges(torch):
     ]
 
 
+@pytest.mark.parametrize("record_shapes", [False, True])
+def test_the_text_of_a_range_is_an_argument(record_shapes, tmp_path):
+    torch = pytest.importorskip("torch")
+
+    def seen(torch):
+        def work():
+            for name, *text in [("a", "text"), ("b", None), ("c",), ("a", ""), ("a", "other")]:
+                with torch.profiler.record_function(name, *text):
+                    torch.ones(1)
+
+        p = profiled(torch, work, record_shapes=record_shapes)
+        file = tmp_path / f"{torch.__name__}.json"
+        p.export_chrome_trace(str(file))
+        wanted = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
+        spans = [e for e in json.loads(file.read_text())["traceEvents"] if e.get("name") in ("a", "b", "c")]
+        traced = [{k: v for k, v in e["args"].items() if k in wanted} for e in spans]
+        events = [(e.name, e.input_shapes, e.concrete_inputs) for e in p.events() if e.scope == 7]
+        averages = p.key_averages(group_by_input_shape=record_shapes)
+        counts = [(a.key, a.count, a.input_shapes) for a in averages if a.key in ("a", "b", "c")]
+        return (events, counts, traced), [e["args"].get("args") for e in spans]
+
+    (ours, texts), (theirs, _) = seen(fb), seen(torch)
+    assert ours == theirs
+    assert texts == (["text", None, None, "", "other"] if record_shapes else [None] * 5)
+
+
+def test_a_trace_that_cannot_be_written_raises(tmp_path):
+    p = profiled(fb, lambda: fb.ones(1), with_stack=True)
+    for name in ("none/trace.json", "none/trace.json.gz"):
+        with pytest.raises(FileNotFoundError, match="none/trace"):
+            p.export_chrome_trace(str(tmp_path / name))
+    with pytest.raises(FileNotFoundError):
+        p.export_stacks(str(tmp_path / "none" / "stacks"))
+    with pytest.raises(IsADirectoryError):
+        p.export_chrome_trace(str(tmp_path))
+    p.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
 @scenario
 def odd_names(torch):
     names = ['"quoted"', "two\nlines", "tab\t\\", "", "ünï☃", "x" * 300]

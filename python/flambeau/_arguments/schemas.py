@@ -35,13 +35,53 @@ def parameters_of(schema: str) -> tuple[Parameter, ...]:
             continue
         declared, _, default = part.partition("=")
         type_, _, name = declared.rpartition(" ")
-        found.append(Parameter(name, re.sub(r"\([^)]*\)", "", type_), not default, keyword_only))
+        found.append(Parameter(name, without_aliases(type_), not default, keyword_only))
     return tuple(found)
 
 
 def _parts(schema: str) -> list[str]:
-    text = schema[schema.index("(") + 1 : schema.rindex(") ->")]
-    return re.split(r",\s*(?![^\[(]*[\])])", text) if text else []
+    return separated(schema[schema.index("(") + 1 : schema.rindex(") ->")])
+
+
+def separated(text: str) -> list[str]:
+    """Return the parts between the commas outside of brackets and quotes.
+
+    >>> separated("Dict(str, Tensor) d, str by=','")
+    ['Dict(str, Tensor) d', "str by=','"]
+    """
+    parts, depth, quote, begin = [], 0, "", 0
+    for at, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter in "([") - (letter in ")]")
+            if letter == "," and depth == 0:
+                parts.append(text[begin:at])
+                begin = at + 1
+    return [part.strip() for part in (*parts, text[begin:]) if part.strip()]
+
+
+def without_aliases(type_: str) -> str:
+    """Return a type without the sets of memory that it shares.
+
+    >>> without_aliases("Tensor(a!)[]"), without_aliases("Dict(str, Tensor)")
+    ('Tensor[]', 'Dict(str, Tensor)')
+    """
+    return re.sub(r"(?<=\w)(?<!\bDict)\([^)]*\)", "", type_)
+
+
+def parts_of_type(type_: str) -> tuple[str, list[str]]:
+    """Return "Dict" with the types of its keys and values, "Tuple" with its items', or "" and no types.
+
+    >>> parts_of_type("Dict(str, (Tensor, int))")
+    ('Dict', ['str', '(Tensor, int)'])
+    """
+    for kind, opening in (("Dict", "Dict("), ("Tuple", "(")):
+        if type_.startswith(opening) and type_.endswith(")"):
+            return kind, separated(type_[len(opening) : -1])
+    return "", []
 
 
 def declarations_of(schema: str) -> dict[str, str]:
@@ -73,6 +113,11 @@ def converted(type_: str, value: Any) -> Any:
     if value is None:
         return None
     type_ = type_.removesuffix("?")
+    kind, parts = parts_of_type(type_)
+    if kind == "Dict" and isinstance(value, dict):
+        return {converted(parts[0], key): converted(parts[1], item) for key, item in value.items()}
+    if kind == "Tuple" and isinstance(value, list | tuple):
+        return tuple(converted(part, item) for part, item in zip(parts, value, strict=True))
     if type_.endswith("]"):
         element, _, size = type_[:-1].rpartition("[")
         if isinstance(value, list | tuple):
@@ -80,14 +125,29 @@ def converted(type_: str, value: Any) -> Any:
         return [converted(element, value)] * int(size or 1)
     if type_ == "Device" and isinstance(value, str):
         return _C.device(value)
-    kind = {"float": float, "int": int, "SymInt": int, "bool": bool, "complex": complex}.get(type_)
-    return value if kind is None or type(value) is kind else kind(value)
+    number = {"float": float, "int": int, "SymInt": int, "bool": bool, "complex": complex}.get(type_)
+    return value if number is None or type(value) is number else number(value)
+
+
+def _fits_parts(type_: str, value: Any, takes: Callable[[str, Any], bool]) -> bool | None:
+    """Whether a dict or tuple fits its type, item by item; None for another type."""
+    kind, parts = parts_of_type(type_)
+    if kind == "Dict":
+        return isinstance(value, dict) and all(
+            takes(parts[0], key) and takes(parts[1], item) for key, item in value.items()
+        )
+    if kind == "Tuple":
+        is_sequence = isinstance(value, list | tuple) and len(value) == len(parts)
+        return is_sequence and all(takes(part, item) for part, item in zip(parts, value, strict=True))
+    return None
 
 
 def _is_convertible(type_: str, value: Any) -> bool:
     """Whether a kernel of Python takes the value, as PyTorch converts numbers."""
     if type_.endswith("?"):
         return value is None or _is_convertible(type_[:-1], value)
+    if (fits := _fits_parts(type_, value, _is_convertible)) is not None:
+        return fits
     if type_.endswith("]"):
         element, _, size = type_[:-1].rpartition("[")
         if isinstance(value, list | tuple):
@@ -181,6 +241,9 @@ _TAKES: dict[str, tuple[type, ...]] = {
 
 def classes_of(type_: str) -> tuple[type, ...]:
     """Return the classes of the values of a type, or of the items of a list."""
+    kind = parts_of_type(type_.removesuffix("?"))[0]
+    if kind:
+        return (dict,) if kind == "Dict" else (tuple, list)
     base = re.sub(r"\?|\[.*", "", type_)
     return (_C.device,) if base == "Device" else _TAKES.get(base, (object,))
 
@@ -188,6 +251,8 @@ def classes_of(type_: str) -> tuple[type, ...]:
 def _takes(type_: str, value: Any) -> bool:
     if type_.endswith("?"):
         return value is None or _takes(type_[:-1], value)
+    if (fits := _fits_parts(type_, value, _takes)) is not None:
+        return fits
     if type_.endswith("]"):
         element, _, size = type_[:-1].rpartition("[")
         if isinstance(value, list | tuple):

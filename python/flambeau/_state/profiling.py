@@ -15,7 +15,8 @@ class record_function:
 
     Args:
         name: of the range.
-        args: a text beside it; accepted and not shown.
+        args: a text beside it. A profile with ``record_shapes=True`` keeps it: its trace shows the text, and
+            `key_averages` counts it as an argument that is no tensor.
     Raises: RuntimeError where the block is entered and `name` or `args` is not a str.
 
     Example:
@@ -38,7 +39,7 @@ class record_function:
             raise RuntimeError(
                 f"record_function: expected a str or None as args, got {type(self.args).__name__}"
             )
-        self._handles.append(_C._profiler_enter(self.name))
+        self._handles.append(_C._profiler_enter(self.name, self.args))
         return self
 
     def __exit__(self, *exc: object) -> None:

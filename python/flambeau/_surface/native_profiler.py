@@ -54,7 +54,7 @@ class RecordFunctionFast:
                 f"record_function: expected a range that has ended, got '{self._name}', which is entered"
             )
         if self._values is None:
-            self._handle = _C._profiler_enter(self._name)
+            self._handle = _C._profiler_enter(self._name, None)
         else:
             self._handle = _C._profiler_enter_operator(self._name, self._values)
 

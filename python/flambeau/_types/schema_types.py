@@ -344,5 +344,24 @@ def type_of(text: str) -> Type | None:
         return inner and ListType(inner)
     if text in _CLASSES:
         return _CLASSES[text].get()
+    if composed := re.fullmatch(r"(Dict)?\((.*)\)", text):
+        return _composed(composed[1], composed[2])
     is_class = text.startswith("__torch__.")
     return _Named(text) if text in _NAMED or is_class or re.fullmatch(r"[a-z]", text) else None
+
+
+def _composed(kind: str | None, inside: str) -> Type | None:
+    """Return the type of a dictionary or tuple with these types, which commas separate."""
+    texts, depth = [""], 0
+    for letter in inside:
+        depth += (letter == "(") - (letter == ")")
+        texts = [*texts, ""] if letter == "," and depth == 0 else [*texts[:-1], texts[-1] + letter]
+    parts = [type_of(text.strip()) for text in texts]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if kind is None:
+        return TupleType(known)
+    if len(known) != 2:
+        raise RuntimeError(f"library: expected the types of keys and of values, got 'Dict({inside})'")
+    return DictType(*known)

@@ -45,6 +45,8 @@ def _arguments(event: RecordedEvent, index: int, forward: Mapping[int, int]) -> 
         facts["Input Strides"] = event.strides
         facts["Input type"] = event.types
         facts["Concrete Inputs"] = [_plain(value) for value in event.concrete]
+    if event.text is not None:
+        facts["args"] = event.text
     return facts
 
 

@@ -82,8 +82,14 @@ class RecordedEvent:
 
     @property
     def concrete(self) -> list[Any]:
-        """The values of arguments that are not tensors."""
-        return [value if kind == "value" else None for kind, value in self.arguments or []]
+        """The values of arguments that are not tensors; None for the text of a range."""
+        is_shown = self.kind != RANGE
+        return [value if kind == "value" and is_shown else None for kind, value in self.arguments or []]
+
+    @property
+    def text(self) -> str | None:
+        """The text that `record_function` was given beside the name."""
+        return self.arguments[0][1] if self.kind == RANGE and self.arguments else None
 
     @property
     def formula(self) -> str:
@@ -108,6 +114,8 @@ class RecordedEvent:
     @property
     def types(self) -> list[str]:
         """PyTorch's names of the types of the arguments."""
+        if self.kind == RANGE:
+            return [""] * len(self.arguments or [])
         return [_type_name(kind, value) for kind, value in self.arguments or []]
 
     @staticmethod

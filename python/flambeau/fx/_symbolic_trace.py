@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.fx import _placeholders
 from flambeau.fx._names import home_of
 from flambeau.fx._placeholders import PH, PHBase, PHWithMeta
@@ -226,6 +226,8 @@ class Tracer(TracerBase):
             return self._constant(a, "_tensor_constant")
         if isinstance(a, Module):
             return self.create_node("get_attr", self._path_or_constant(a), (), {})
+        if isinstance(a, _C._CustomObject):
+            return self._object(a)
         if type(a) in _proxyable_classes:
             return self._constant(a, f"_{type(a).__name__}_constant_")
         return super().create_arg(a)
@@ -235,6 +237,14 @@ class Tracer(TracerBase):
             return self.path_of_module(module)
         except NameError:
             return self._new_attribute("_module_constant", module)
+
+    def _object(self, value: Any) -> Any:
+        """Make an object of a class of C++ an attribute of the root, unless it is one."""
+        wanted = _C._custom_object_id(value)
+        for name, held in vars(self.root).items():
+            if isinstance(held, _C._CustomObject) and _C._custom_object_id(held) == wanted:
+                return self.create_node("get_attr", name, (), {})
+        return self._constant(value, "_torchbind_obj")
 
     def _constant(self, value: Any, prefix: str) -> Any:
         path = self.tensor_attrs.get(value) if isinstance(value, Tensor) else None

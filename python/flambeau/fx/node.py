@@ -371,6 +371,8 @@ class Node:
                 or name in _side_effectful_names
                 or self._writes_its_input(name)
                 or (impure_random and name in _random_functions)
+                # objects of classes of C++, which the call may change
+                or any(node.meta.get("is_object", False) for node in self.all_input_nodes)
             )
         if self.op == "call_method":
             return self._writes_its_input(self.target)

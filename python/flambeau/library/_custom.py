@@ -131,6 +131,10 @@ def _check_device(schema: FunctionSchema, device_types: DeviceTypes) -> None:
         )
 
 
+def _writes_only(*args: Any, **kwargs: Any) -> None:
+    """Stand for an operator without results on fake tensors, which have no numbers to write."""
+
+
 def custom_op(
     name: str,
     fn: Function | None = None,
@@ -179,6 +183,8 @@ def custom_op(
         _check_device(declared, device_types)
         made = CustomOpDef(space, base, base + text, function)
         made.register_kernel(device_types, function)
+        if declared.mutates and not declared.results:
+            made._operator.fake = _writes_only
         made._operator.tags = [flambeau.Tag.pt2_compliant_tag, *tags_from(tags or ())]
         return made
 

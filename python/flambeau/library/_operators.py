@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flambeau
 from flambeau import _C
-from flambeau._arguments.schemas import bind, classes_of
+from flambeau._arguments.schemas import bind, classes_of, parts_of_type, without_aliases
 from flambeau._C import Tensor
 from flambeau._operators.casts import is_eligible
 from flambeau.library._context import fake_kernel
@@ -112,16 +111,19 @@ class CustomOperator(_C._DefinedOperator):
         self._describe(self.name, self._described_parameters(), self._described_results())
 
     def _described_parameters(self) -> list[tuple[Any, ...]]:
+        def classes(type_: str) -> tuple[type, ...]:  # Python code looks at the items of tuples and dicts
+            return () if parts_of_type(type_.removesuffix("?"))[0] else classes_of(type_)
+
         return [
             (
-                *(p.name, p.type, classes_of(p.type), p.keyword_only, p.name in self.schema.mutates),
+                *(p.name, p.type, classes(p.type), p.keyword_only, p.name in self.schema.mutates),
                 *([self.schema.defaults[p.name]] if p.name in self.schema.defaults else []),
             )
             for p in sorted(self.schema.parameters, key=lambda p: p.keyword_only)
         ]
 
     def _described_results(self) -> list[tuple[str, Any]]:
-        types = [re.sub(r"\([^)]*\)", "", text) for text in self.schema.results]
+        types = [without_aliases(text) for text in self.schema.results]
         return [(text, classes_of(text)) for text in types]
 
     def changed(self) -> None:

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 import flambeau
-from flambeau._arguments.schemas import Parameter, converted, declarations_of, parameters_of
+from flambeau._arguments.schemas import (
+    Parameter,
+    converted,
+    declarations_of,
+    parameters_of,
+    separated,
+    without_aliases,
+)
 from flambeau._C import Tensor
 from flambeau._types.schema_types import Type, type_of
 
@@ -136,7 +143,9 @@ class FunctionSchema:
     def aliases(self) -> dict[str, str]:
         """The argument of each alias set: "a" -> "self"."""
         inside = self.text[self.text.index("(") + 1 : self.text.rindex(") ->")]
-        return {letter: name for letter, name in re.findall(r"\w\((\w)[^)]*\)\S*\s+(\w+)", inside)}
+        return {
+            letter: name for letter, name in re.findall(r"(?<=\w)(?<!Dict)\((\w)[^)]*\)\S*\s+(\w+)", inside)
+        }
 
     @property
     def arguments(self) -> list[Argument]:
@@ -147,7 +156,7 @@ class FunctionSchema:
     def returns(self) -> list[Argument]:
         """The results, in PyTorch's words."""
         return [
-            Argument(name, _type_named(re.sub(r"\([^)]*\)", "", type_)), alias_info=_alias_of(type_))
+            Argument(name, _type_named(without_aliases(type_)), alias_info=_alias_of(type_))
             for type_, name in zip(self.results, _names_of_results(self.text), strict=True)
         ]
 
@@ -199,11 +208,17 @@ def _parts_of_results(text: str) -> list[str]:
     results = text[text.rindex(") ->") + 4 :].strip()
     if results.startswith("(") and results.endswith(")"):
         results = results[1:-1]
-    return [part.strip() for part in re.split(r",\s*(?![^\[(]*[\])])", results) if part.strip()]
+    return separated(results)
+
+
+def _type_and_name(result: str) -> tuple[str, str]:
+    """Split ``Dict(str, int) counts``; a result may have no name."""
+    found = re.match(r"(.*[^\w\s]|[^\s]+)(?:\s+(\w+))?\Z", result)
+    return (found[1], found[2] or "") if found else (result, "")
 
 
 def _names_of_results(text: str) -> list[str]:
-    return [part.partition(" ")[2].strip() for part in _parts_of_results(text)]
+    return [_type_and_name(part)[1] for part in _parts_of_results(text)]
 
 
 def check_namespace(who: str, namespace: str) -> None:
@@ -222,9 +237,9 @@ def read(text: str, namespace: str) -> FunctionSchema:
         raise RuntimeError(f"library: expected a name in namespace {namespace!r}, got {text!r}")
     parameters = parameters_of(text)
     _check_parameters(parameters, text)
-    returns = tuple(part.split(" ")[0] for part in _parts_of_results(text))
+    returns = tuple(_type_and_name(part)[0] for part in _parts_of_results(text))
     for result in returns:
-        _type_named(re.sub(r"\([^)]*\)", "", result))
+        _type_named(without_aliases(result))
     types = {p.name: p.type for p in parameters}
     defaults = {name: converted(types[name], value) for name, value in _defaults(text).items()}
     mutates = re.findall(r"\(\w+!(?:\s*->[^)]*)?\)\??(?:\[\d*\])?\??\s+(\w+)", text[: text.rindex(") ->")])
@@ -243,10 +258,9 @@ def read(text: str, namespace: str) -> FunctionSchema:
 def _check_parameters(parameters: tuple[Parameter, ...], text: str) -> None:
     has_default = False
     for parameter in parameters:
-        if (
-            not re.fullmatch(r"[\w.]+(\[\d*\])?\??(\[\d*\])?\??", parameter.type)
-            or not parameter.name.isidentifier()
-        ):
+        is_type = re.fullmatch(r"[\w.]+(\[\d*\])?\??(\[\d*\])?\??", parameter.type)
+        is_composed = re.match(r"(Dict)?\(", parameter.type)
+        if not (is_type or is_composed) or not parameter.name.isidentifier():
             raise RuntimeError(f"library: expected 'Type name' for each argument, got {text!r}")
         _type_named(parameter.type)
         if parameter.required and has_default and not parameter.keyword_only:
@@ -275,7 +289,7 @@ def parse_schema(schema: str) -> FunctionSchema:
 def _defaults(text: str) -> dict[str, Any]:
     inside = text[text.index("(") + 1 : text.rindex(") ->")]
     found = {}
-    for part in re.split(r",\s*(?![^\[(]*[\])])", inside):
+    for part in separated(inside):
         declared, given, default = part.partition("=")
         if given:
             found[declared.split()[-1]] = _value(default.strip())

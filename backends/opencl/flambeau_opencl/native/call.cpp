@@ -26,7 +26,10 @@ Tensor on_meta(const Tensor& t) {
 }
 
 unsigned category_of(ScalarType dtype) {
-  return dtype == ScalarType::Bool ? 1 : is_floating_type(dtype) ? 4 : 2;
+  return dtype == ScalarType::Bool ? 1
+         : is_complex_type(dtype)  ? 8
+         : is_floating_type(dtype) ? 4
+                                   : 2;
 }
 
 }  // namespace
@@ -68,8 +71,12 @@ Stack results_on_meta(const Call& call) {
 
 Tensor result_spec(const Call& call) { return results_on_meta(call)[0].tensor(); }
 
+bool is_for(unsigned categories, ScalarType dtype) {
+  return (categories & category_of(dtype)) != 0;
+}
+
 bool computes(unsigned categories, ScalarType dtype, const Device& device) {
-  return (categories & category_of(dtype)) != 0 && !type_name(dtype, device).empty();
+  return is_for(categories, dtype) && !type_name(dtype, device).empty();
 }
 
 bool is_condition(const char* rule) {

@@ -34,7 +34,9 @@ bool is_here(const IValue& v);
 Stack results_on_meta(const Call& call);
 // Sizes and dtype of the first result, which is there.
 Tensor result_spec(const Call& call);
-// Whether a text is for a dtype, and the device has it.
+// Whether a text is for a dtype.
+bool is_for(unsigned categories, ScalarType dtype);
+// The same, and the device has the dtype.
 bool computes(unsigned categories, ScalarType dtype, const Device& device);
 // Whether an operator's results are bool.
 bool is_condition(const char* rule);
@@ -67,7 +69,7 @@ struct Output {
 
 // False: the device cannot compute the call.
 bool run_pointwise(const std::vector<const opencl_kernels::Pointwise*>& cases, Call& call);
-bool run_reduction(const opencl_kernels::Reduction& row, Call& call);
+bool run_reduction(const std::vector<const opencl_kernels::Reduction*>& rows, Call& call);
 bool run_convolution(Call& call);
 bool run_convolution_backward(Call& call);
 bool run_index_select(Call& call);

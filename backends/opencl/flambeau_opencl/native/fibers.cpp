@@ -115,7 +115,7 @@ bool launch(const char* name, const std::string& text, const std::vector<Tensor>
 
 bool has_kernels(const Tensor& t, bool only_floating) {
   return (!only_floating || is_floating_type(t.dtype())) &&
-         !type_name(t.dtype(), device_at(t.device().index)).empty();
+         has_real(t.dtype(), device_at(t.device().index));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ bool is_writable(const Tensor& self, std::initializer_list<Tensor> arguments) {
 // The text that joins a with b, where the device can compute in the dtype.
 std::optional<std::string> combination(const std::string& name, const Tensor& self) {
   if (name.empty()) return "";
-  if (type_name(self.dtype(), device_at(self.device().index)).empty()) return std::nullopt;
+  if (!has_real(self.dtype(), device_at(self.device().index))) return std::nullopt;
   const bool is_bool = self.dtype() == ScalarType::Bool;
   if (name == "sum") return is_bool ? "a || b" : "a + b";
   if (name == "prod") return is_bool ? "a && b" : "a * b";

@@ -24,6 +24,8 @@ bool coalesce(Geometry& g, IntArrayRef sizes, const std::vector<std::vector<int6
 
 // "float"; "" for dtypes that the device has no kernels for.
 std::string type_name(ScalarType dtype, const Device& device);
+// Whether the device computes with a type that is not complex.
+bool has_real(ScalarType dtype, const Device& device);
 // "uint": an integer as wide as an element, for kernels that only move elements.
 std::string word_name(ScalarType dtype);
 // Definitions of an array's type in memory and of how it is read and written: IN, READ_IN,

@@ -22,10 +22,13 @@ constexpr Type kTypes[] = {
     {ScalarType::BFloat16, "float", "ushort", "bfloat", "0", "0"},
     {ScalarType::Float32, "float", "float", "plain", "0", "0"},
     {ScalarType::Float64, "double", "double", "plain", "0", "0"},
+    {ScalarType::Complex64, "float2", "float2", "plain", "0", "0"},
+    {ScalarType::Complex128, "double2", "double2", "plain", "0", "0"},
 };
 
 const Type* type_of(ScalarType dtype, const Device& device) {
-  if (dtype == ScalarType::Float64 && !device.has_double()) return nullptr;
+  const bool is_double = dtype == ScalarType::Float64 || dtype == ScalarType::Complex128;
+  if (is_double && !device.has_double()) return nullptr;
   for (const Type& type : kTypes) {
     if (type.dtype == dtype) return &type;
   }
@@ -48,14 +51,28 @@ std::string copy_options(const c10::DeviceElements& to, const c10::DeviceElement
       array_options("IN", from.dtype, device) + array_options("OUT", to.dtype, device);
   // Truth is neither the low byte of a number nor a byte other than 1.
   if (to.dtype == ScalarType::Bool || from.dtype == ScalarType::Bool) options += " -DTRUTH";
+  if (is_complex_type(from.dtype)) options += " -DFROM_COMPLEX";
+  if (is_complex_type(to.dtype)) {
+    const bool is_double = to.dtype == ScalarType::Complex128;
+    options += std::string(" -DTO_COMPLEX=") + (is_double ? "double" : "float");
+  }
   return options;
 }
 
 constexpr const char* kCopy = R"cl(
-#ifdef TRUTH
-#define CONVERT(x) ((x) != 0)
+#ifdef FROM_COMPLEX
+#define REAL_PART(number) (number).x
+#define IMAGINARY_PART(number) (number).y
 #else
-#define CONVERT(x) (x)
+#define REAL_PART(x) (x)
+#define IMAGINARY_PART(x) 0
+#endif
+#ifdef TO_COMPLEX
+#define CONVERT(x) (OUT)((TO_COMPLEX)REAL_PART(x), (TO_COMPLEX)IMAGINARY_PART(x))
+#elif defined(TRUTH)
+#define CONVERT(x) (REAL_PART(x) != 0 || IMAGINARY_PART(x) != 0)
+#else
+#define CONVERT(x) REAL_PART(x)
 #endif
 __kernel void run(const Geometry g, __global OUT* out, __global const IN* in) {
   const long i = get_global_id(0);
@@ -91,6 +108,10 @@ std::string type_name(ScalarType dtype, const Device& device) {
   return type ? type->name : "";
 }
 
+bool has_real(ScalarType dtype, const Device& device) {
+  return !is_complex_type(dtype) && type_of(dtype, device);
+}
+
 std::string word_name(ScalarType dtype) {
   const size_t bytes = element_size(dtype);
   return bytes == 1   ? "uchar"
@@ -115,9 +136,11 @@ std::string type_options(ScalarType compute, const Device& device) {
   const Type& type = *type_of(compute, device);
   std::string options = std::string("-DT=") + type.name + " -DSMALLEST=" + type.smallest +
                         " -DLARGEST=" + type.largest;
-  if (std::string(type.name) == "float") options += " -cl-single-precision-constant";
+  if (std::string(type.name).starts_with("float")) options += " -cl-single-precision-constant";
   if (is_floating_type(compute)) options += " -DFLOATING";
   if (compute == ScalarType::Bool) options += " -DBOOLEAN";
+  if (compute == ScalarType::Complex64) options += " -DCOMPLEX=float";
+  if (compute == ScalarType::Complex128) options += " -DCOMPLEX=double";
   return options;
 }
 

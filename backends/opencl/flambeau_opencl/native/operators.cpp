@@ -120,8 +120,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const Row& row : opencl_kernels::pointwise) rows[row.entry].push_back(&row);
   for (const auto& [entry, cases] : rows)
     implement(m, entry.c_str(), [cases = cases](Call& call) { return run_pointwise(cases, call); });
-  for (const Reduction& row : opencl_kernels::reductions)
-    implement(m, row.entry, [&row](Call& call) { return run_reduction(row, call); });
+  std::map<std::string, std::vector<const Reduction*>> reductions;
+  for (const Reduction& row : opencl_kernels::reductions) reductions[row.entry].push_back(&row);
+  for (const auto& [entry, each] : reductions)
+    implement(m, entry.c_str(), [each = each](Call& call) { return run_reduction(each, call); });
   for (const char* entry : {"mm", "bmm", "_addmm"}) implement(m, entry, run_product);
   implement_indexing(m);
   implement_fibers(m);

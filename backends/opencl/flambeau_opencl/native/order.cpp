@@ -90,9 +90,7 @@ __kernel void run(const Fibers f, const long padded, __global WORD* values, __gl
 
 size_t rounded(int64_t items) { return (static_cast<size_t>(items) + 63) / 64 * 64; }
 
-bool has_kernels(const Tensor& t) {
-  return !type_name(t.dtype(), device_at(t.device().index)).empty();
-}
+bool has_kernels(const Tensor& t) { return has_real(t.dtype(), device_at(t.device().index)); }
 
 Tensor empty_like_spec(const Tensor& spec, const Tensor& self) {
   return flambeau::empty_strided_tensor(spec.sizes(), spec.strides(), spec.dtype(), self.device());

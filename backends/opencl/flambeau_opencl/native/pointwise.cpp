@@ -11,7 +11,8 @@ namespace {
 using flambeau::api::device_memory;
 
 ScalarType in_rule(const std::string& rule, ScalarType common) {
-  if (rule == "floating" && !is_floating_type(common)) return flambeau::c10::default_dtype();
+  const bool is_floating = is_floating_type(common) || is_complex_type(common);
+  if (rule == "floating" && !is_floating) return flambeau::c10::default_dtype();
   if (rule == "number" && common == ScalarType::Bool) return ScalarType::Int64;
   return common;
 }
@@ -45,6 +46,14 @@ const Row* chosen_row(const std::vector<const Row*>& rows, const Call& call) {
   const std::string text = value.is_none() ? "" : value.get<std::string>();
   for (const Row* row : rows) {
     if (text == row->chosen) return row;
+  }
+  return nullptr;
+}
+
+// The row of the same case for the compute type.
+const Row* row_for(const std::vector<const Row*>& rows, const Row& found, ScalarType compute) {
+  for (const Row* row : rows) {
+    if (std::string(row->chosen) == found.chosen && is_for(row->categories, compute)) return row;
   }
   return nullptr;
 }
@@ -97,9 +106,12 @@ struct PointwiseCall {
 };
 
 std::optional<PointwiseCall> prepared(const std::vector<const Row*>& rows, const Call& call) {
-  const Row* const row = chosen_row(rows, call);
+  const Row* const found = chosen_row(rows, call);
+  if (!found) return std::nullopt;
+  const ScalarType compute = compute_type(*found, call);
+  const Row* const row = row_for(rows, *found, compute);
   if (!row) return std::nullopt;
-  PointwiseCall made{*row, compute_type(*row, call), {}, ""};
+  PointwiseCall made{*row, compute, {}, ""};
   int tensors = 0;
   for (const std::string& name : words(row->operands)) {
     const IValue& v = call.at(name);
@@ -112,8 +124,9 @@ std::optional<PointwiseCall> prepared(const std::vector<const Row*>& rows, const
   for (const Operand& o : made.operands) {
     made.shape += o.tensor ? 'T' : 'N';
     if (o.tensor) continue;
+    const bool is_complex = is_complex_type(made.compute);
     const bool rounds = o.number.is_floating() && !is_floating_type(made.compute);
-    if (o.number.is_complex() || rounds) return std::nullopt;
+    if (!is_complex && (o.number.is_complex() || rounds)) return std::nullopt;
   }
   return tensors > 0 && tensors < kMaxArrays ? std::optional(made) : std::nullopt;
 }

@@ -171,7 +171,7 @@ bool has_kernels(const Call& call, const char* name, bool only_floating) {
   if (!is_here(call.at(name))) return false;
   const Tensor& t = call.at(name).tensor();
   const bool fits = only_floating ? is_floating_type(t.dtype()) : t.dtype() != ScalarType::Bool;
-  return fits && !type_name(t.dtype(), device_at(t.device().index)).empty();
+  return fits && has_real(t.dtype(), device_at(t.device().index));
 }
 
 void launch(const char* name, const char* text, const Pool& p, const std::vector<Tensor>& arrays,

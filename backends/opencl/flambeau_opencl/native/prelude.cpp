@@ -10,7 +10,7 @@ constexpr const char* kPrelude = R"cl(
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 typedef struct { long elements, dims, sizes[8], strides[6][8], offsets[6]; } Geometry;
-#define read_plain(p, i) (p)[i]
+#define read_plain(p, i) ((p)[i])
 #define write_plain(p, i, x) (p)[i] = (x)
 #define read_half(p, i) vload_half((i), (p))
 #define write_half(p, i, x) vstore_half_rte((float)(x), (i), (p))
@@ -21,6 +21,51 @@ inline ushort upper_half_of(float x) {
   const uint bits = as_uint(x);
   return x != x ? (ushort)0x7fc0 : (ushort)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
+#ifdef COMPLEX
+// T is a vector of the real and the imaginary part.
+typedef COMPLEX REAL;
+#define FROM_REAL(x) ((T)((REAL)(x), (REAL)0))
+inline int equal_of(T a, T b) { return a.x == b.x && a.y == b.y; }
+inline T conj_of(T x) { return (T)(x.x, -x.y); }
+inline T mul_of(T a, T b) { return (T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+// The larger part of the divisor divides the smaller one, so that squares do not overflow.
+inline T div_of(T a, T b) {
+  if (fabs(b.x) >= fabs(b.y)) {
+    const REAL ratio = b.x == 0 ? b.y : b.y / b.x, all = b.x + ratio * b.y;
+    return (T)((a.x + a.y * ratio) / all, (a.y - a.x * ratio) / all);
+  }
+  const REAL ratio = b.x / b.y, all = b.x * ratio + b.y;
+  return (T)((a.x * ratio + a.y) / all, (a.y * ratio - a.x) / all);
+}
+inline T sign_of(T x) {
+  const REAL size = hypot(x.x, x.y);
+  return size == 0 ? FROM_REAL(0) : x / size;
+}
+inline T exp_of(T x) {
+  const REAL size = exp(x.x);
+  return x.y == 0 ? (T)(size, x.y) : (T)(size * cos(x.y), size * sin(x.y));
+}
+inline T log_of(T x) { return (T)(log(hypot(x.x, x.y)), atan2(x.y, x.x)); }
+inline T sqrt_of(T x) {
+  if (x.x == 0 && x.y == 0) return (T)(0, x.y);
+  const REAL half_root = sqrt((hypot(x.x, x.y) + fabs(x.x)) / 2);
+  const REAL other = x.y / (2 * half_root);
+  return x.x >= 0 ? (T)(half_root, other) : (T)(fabs(other), copysign(half_root, x.y));
+}
+inline T sin_of(T x) { return (T)(sin(x.x) * cosh(x.y), cos(x.x) * sinh(x.y)); }
+inline T cos_of(T x) { return (T)(cos(x.x) * cosh(x.y), -(sin(x.x) * sinh(x.y))); }
+inline T sinh_of(T x) { return (T)(sinh(x.x) * cos(x.y), cosh(x.x) * sin(x.y)); }
+inline T cosh_of(T x) { return (T)(cosh(x.x) * cos(x.y), sinh(x.x) * sin(x.y)); }
+inline T tanh_of(T x) {
+  if (fabs(x.x) > 20) return (T)(copysign((REAL)1, x.x), copysign((REAL)0, sin(2 * x.y)));
+  const REAL all = cosh(2 * x.x) + cos(2 * x.y);
+  return (T)(sinh(2 * x.x) / all, sin(2 * x.y) / all);
+}
+inline int isnan_of(T x) { return x.x != x.x || x.y != x.y; }
+inline int isinf_of(T x) { return fabs(x.x) == INFINITY || fabs(x.y) == INFINITY; }
+inline int isfinite_of(T x) { return x.x - x.x == 0 && x.y - x.y == 0; }
+#else
+#define FROM_REAL(x) ((T)(x))
 inline T sign_of(T x) { return (T)((x > (T)0) - (x < (T)0)); }
 inline T square_of(T x) { return (T)(x * x); }
 #ifdef FLOATING
@@ -121,6 +166,7 @@ inline T lcm_of(T a, T b) {
 }
 #else
 inline T bitwise_not_of(T x) { return !x; }
+#endif
 #endif
 #endif
 )cl";

@@ -1,4 +1,6 @@
 // Kernels of reductions: a group of items per result joins the elements of a fiber.
+#include <algorithm>
+
 #include "call.h"
 
 namespace flambeau_opencl {
@@ -36,7 +38,7 @@ __kernel void run(const Geometry outer, const Geometry inner, __global OUT* out,
   barrier(CLK_LOCAL_MEM_FENCE);
   if (item == 0) {
     for (int k = 1; k < GROUP; ++k) acc = combine(acc, parts[k]);
-    WRITE_OUT(out, to, finish_one(acc, (T)inner.elements PASSED));
+    WRITE_OUT(out, to, finish_one(acc, FROM_REAL(inner.elements) PASSED));
   }
 }
 )cl";
@@ -128,21 +130,24 @@ void launch(const Reduction& row, const Call& call, const Tensor& in, const Tens
 
 }  // namespace
 
-bool run_reduction(const Reduction& row, Call& call) {
-  const std::vector<std::string> names = words(row.operands);
+bool run_reduction(const std::vector<const Reduction*>& rows, Call& call) {
+  const Reduction& first = *rows[0];
+  const std::vector<std::string> names = words(first.operands);
   if (names.size() != 1 || !is_here(call.at(names[0])) || call.target()) return false;
   const Tensor given = call.at(names[0]).tensor();
   Device& device = device_at(given.device().index);
-  const auto reduced = reduced_dims(row, call, given.dim());
+  const auto reduced = reduced_dims(first, call, given.dim());
   if (type_name(given.dtype(), device).empty() || !reduced) return false;
   const Tensor spec = result_spec(call);
-  const ScalarType compute = is_condition(row.rule) ? given.dtype() : spec.dtype();
-  if (!computes(row.categories, compute, device)) return false;
+  const ScalarType compute = is_condition(first.rule) ? given.dtype() : spec.dtype();
+  const auto row = std::ranges::find_if(
+      rows, [&](const Reduction* each) { return computes(each->categories, compute, device); });
+  if (row == rows.end()) return false;
   const Tensor in = in_dtype(given, compute);
   Output output(call, spec, spec.dtype(), given.device());
   Geometry outer, inner;
   if (!split(in, output.written, *reduced, outer, inner)) return false;
-  launch(row, call, in, output.written, outer, inner);
+  launch(**row, call, in, output.written, outer, inner);
   output.finish(call);
   return true;
 }

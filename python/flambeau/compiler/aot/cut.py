@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import flambeau
-from flambeau.compiler.ir.dependences import is_random, overload_of, written
+from flambeau.compiler.ir.dependences import is_ordered, overload_of, written
 from flambeau.fx.node import Node
 
 _LEAST_ELEMENTS = 4096  # recomputing smaller results costs more in calls than it saves in memory
@@ -75,7 +75,7 @@ class Forward:
 
     def is_repeatable(self, node: Node) -> bool:
         """Whether a second call of a node returns the same value."""
-        if node.target is not operator.getitem and (overload_of(node) is None or is_random(node)):
+        if node.target is not operator.getitem and (overload_of(node) is None or is_ordered(node)):
             return False
         memory = {self._storage(n) for n in (node, *node.all_input_nodes)}
         return not written(node) and not memory & self._written

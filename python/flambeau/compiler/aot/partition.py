@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.compiler.aot.cut import Forward, chosen, solver
 from flambeau.compiler.aot.joint import Joint
-from flambeau.compiler.ir.dependences import is_random, written
+from flambeau.compiler.ir.dependences import is_ordered, written
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
@@ -105,7 +105,7 @@ def _needed(nodes: list[Node], ends: list[Node]) -> list[Node]:
     wanted: set[Node] = set(ends)
     kept = []
     for node in reversed(nodes):
-        if node in wanted or written(node) or is_random(node):
+        if node in wanted or written(node) or is_ordered(node):
             wanted.update(node.all_input_nodes)
             kept.append(node)
     return kept[::-1]

@@ -42,6 +42,7 @@ class Recorder:
         self._sizes: dict[tuple[Node, str, int], Any] = {}
         self.attributes: dict[str, Any] = {}  # attributes of the graph's module: branches and bodies
         self._nodes: dict[int, tuple[Node, Any]] = {}
+        self._objects: dict[str, Node] = {}
         self._names: set[str] = set()
         self._last_input: Node | None = None
 
@@ -103,7 +104,28 @@ class Recorder:
             return {key: self.argument(item) for key, item in value.items()}
         if isinstance(value, type) or isinstance(value, _KEPT_TYPES):
             return value
+        if isinstance(value, flambeau._C._CustomObject):
+            return self._object(value)
         raise Unrecordable(f"an argument of type {type(value).__name__}")
+
+    def _object(self, value: Any) -> Node:
+        """Return the attribute of the graph's module that holds an object of a class of C++.
+
+        A guard compares the object's identity.
+        """
+        if self.tracker.origin_of(value) is None:
+            raise Unrecordable("an object that was made outside the graph")
+        name = f"_torchbind_obj{flambeau._C._custom_object_id(value):x}"
+        if name not in self.attributes:
+            self.attributes[name] = value
+            with (
+                self.graph.inserting_before(None)
+                if self._last_input is None
+                else (self.graph.inserting_after(self._last_input))
+            ):
+                self._objects[name] = self.graph.get_attr(name)
+            self._objects[name].meta["is_object"] = True
+        return self._objects[name]
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Return the arguments of a call as a node holds them."""

@@ -32,7 +32,7 @@ _TORCH_LEAVES = (flambeau.dtype, flambeau.device, flambeau.layout, flambeau.memo
 IDENTICAL = (
     types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, staticmethod,
-    classmethod, property, types.CodeType, type(flambeau.tensor),
+    classmethod, property, types.CodeType, type(flambeau.tensor), flambeau._C._CustomObject,
 )  # fmt: skip
 SEQUENCES = (list, tuple, deque)
 MAPPINGS = (dict, OrderedDict, defaultdict, types.MappingProxyType)

@@ -1,4 +1,4 @@
-"""Which nodes must run before which: results, memory that is written, and the order of random numbers."""
+"""Which nodes must run before which: results, memory that is written, random numbers, calls on objects."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ def is_random(node: Node) -> bool:
         return True
     facts = flambeau._C._operator_facts(overload_of(node)._entry) if overload_of(node) else None
     return facts is not None and bool(facts[1])
+
+
+def is_ordered(node: Node) -> bool:
+    """Whether a node keeps its place among others of the kind and runs exactly once.
+
+    It draws random numbers, or takes an object of a class of C++, which it may read and change.
+    """
+    return is_random(node) or any(n.meta.get("is_object", False) for n in node.all_input_nodes)
 
 
 def written(node: Node) -> list[Node]:
@@ -64,7 +72,7 @@ class Dependences:
         self._inputs: set[int] = set()
         writers: dict[int, Node] = {}
         readers: dict[int, list[Node]] = defaultdict(list)
-        last_random: Node | None = None
+        last_ordered: Node | None = None
         for node in graph.nodes:
             needs = self.before[node] = set(node.all_input_nodes)
             self._storages[node] = self._storage_of(node)
@@ -78,9 +86,9 @@ class Dependences:
                     needs.update(readers.pop(storage, ()))
                     writers[storage] = node
                 readers[storage].append(node)
-            if is_random(node):
-                needs.update({last_random} if last_random is not None else ())
-                last_random = node
+            if is_ordered(node):
+                needs.update({last_ordered} if last_ordered is not None else ())
+                last_ordered = node
             needs.discard(node)
 
     def _storage_of(self, node: Node) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import flambeau
-from flambeau.compiler.ir.dependences import is_random, overload_of, written
+from flambeau.compiler.ir.dependences import is_ordered, overload_of, written
 from flambeau.fx.node import Node, map_arg
 from flambeau.utils import _pytree as pytree
 
@@ -70,7 +70,7 @@ def _rows_of(node: Node) -> Rows | None:
             return None
         return Rows(rows.sizes, {source: tuple(range(len(rows.sizes)))}, rows.is_view)
     overload = overload_of(node)
-    if overload is None or not overload._entry or written(node) or is_random(node):
+    if overload is None or not overload._entry or written(node) or is_ordered(node):
         return None
     for roles in flambeau._C._operator_slices(overload._entry):
         rows = _Call(node, overload, roles).rows()

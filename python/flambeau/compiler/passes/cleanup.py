@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 import flambeau
-from flambeau.compiler.ir.dependences import is_random, overload_of, written
+from flambeau.compiler.ir.dependences import is_ordered, overload_of, written
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
@@ -16,7 +16,7 @@ def remove_dead(graph: Graph) -> None:
     for node in reversed(list(graph.nodes)):
         if node.op in ("placeholder", "output") or node.users:
             continue
-        if not written(node) and not is_random(node):
+        if not written(node) and not is_ordered(node):
             graph.erase_node(node)
 
 
@@ -57,7 +57,7 @@ def _is_repeatable(node: Node) -> bool:
     if node.target is operator.getitem:
         return True
     overload = overload_of(node)
-    if overload is None or is_random(node):
+    if overload is None or is_ordered(node):
         return False
     return any(isinstance(argument, Node) for argument in node.all_input_nodes)
 

@@ -30,7 +30,8 @@ class PythonKeyTracer(Tracer):
 class OperatorTracer(PythonKeyTracer):
     """A tracer that maps each tensor to the node that computes it.
 
-    A tensor that is neither an input nor a result becomes an attribute of the graph's module.
+    A tensor that is neither an input nor a result becomes an attribute of the graph's module, and so does an
+    object of a class of C++.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class OperatorTracer(PythonKeyTracer):
         self._places: dict[Any, Node] = {}
         self._storages: list[Any] = []
         self._constants = 0
+        self._objects: dict[int, tuple[Node, Any]] = {}  # of C++; several objects of Python may stand for one
 
     def remember(self, tensor: Any, node: Node) -> None:
         """Note that a tensor is the value of a node."""
@@ -71,6 +73,21 @@ class OperatorTracer(PythonKeyTracer):
         self.remember(tensor, node)
         return node
 
+    def remember_object(self, value: Any, node: Node) -> Node:
+        """Note that an object of a class of C++ is the value of a node."""
+        node.meta["is_object"] = True
+        self._objects[_C._custom_object_id(value)] = (node, value)
+        return node
+
+    def node_of_object(self, value: Any) -> Node:
+        """Return the node of an object; an attribute if it is no input and no result."""
+        found = self._objects.get(_C._custom_object_id(value))
+        if found is not None:
+            return found[0]
+        name = self.get_fresh_qualname("_torchbind_obj")
+        setattr(self.root, name, value)
+        return self.remember_object(value, self.graph.get_attr(name))
+
     def describe(self, node: Node, value: Any, is_constant: bool = False) -> None:
         """Note the properties of a node's value in its meta.
 
@@ -91,6 +108,8 @@ class OperatorTracer(PythonKeyTracer):
 
     def create_arg(self, a: Any) -> Any:
         """Return a value as an argument of a node."""
+        if isinstance(a, _C._CustomObject):
+            return self.node_of_object(a)
         return self.node_of(a) if isinstance(a, flambeau.Tensor) else super().create_arg(a)
 
     def assign(self, result: Any, node: Node) -> None:
@@ -98,9 +117,11 @@ class OperatorTracer(PythonKeyTracer):
         if isinstance(result, flambeau.Tensor):
             self.remember(result, node)
             self.describe(node, result)
+        elif isinstance(result, _C._CustomObject):
+            self.remember_object(result, node)
         elif isinstance(result, list | tuple):
             for i, item in enumerate(result):
-                if isinstance(item, flambeau.Tensor):
+                if isinstance(item, flambeau.Tensor | _C._CustomObject):
                     self.assign(item, self.graph.create_node("call_function", operator.getitem, (node, i)))
 
 
@@ -157,8 +178,9 @@ class RecordingMode(TorchDispatchMode):
 
     def record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         """Add the node of a call that has run already."""
-        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, flambeau.Tensor)]
-        if not tensors and result is not None:
+        kinds = flambeau.Tensor | _C._CustomObject
+        values = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, kinds)]
+        if not values and result is not None:
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, flambeau.Tensor)]
             if any(map(self.tracer.is_known, given)):
                 raise DataDependent(
@@ -200,7 +222,7 @@ def trace(
     is_flat = len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True))
     for i, leaf in enumerate(leaves):
         node = tracer.graph.placeholder(_name_of(function, i) if is_flat else f"arg{i}_1")
-        if isinstance(leaf, flambeau.Tensor):
+        if isinstance(leaf, flambeau.Tensor | _C._CustomObject):
             tracer.assign(leaf, node)
     with within or nullcontext(), RecordingMode(tracer, decompositions):
         result = function(*args)

@@ -45,7 +45,10 @@ def trace(
     tracer = SymbolicTracer(program, record_stack_traces)
     recorder = Recorder(program, tracer, decompositions)
     for value, name in zip(given, names, strict=True):
-        recorder.take(value, tracer.graph.placeholder(name))
+        node = tracer.graph.placeholder(name)
+        recorder.take(value, node)
+        if isinstance(value, flambeau._C._CustomObject):
+            tracer.remember_object(value, node)
     before, program.recorder = program.recorder, recorder
     try:
         with mode, Recording(tracer):
