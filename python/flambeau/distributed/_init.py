@@ -235,9 +235,7 @@ def destroy_process_group(group: ProcessGroup | int | None = None) -> None:
     if isinstance(group, int):  # GroupMember.NON_GROUP_MEMBER
         return
     if group is None and world.default_pg is None:
-        raise AssertionError(
-            "destroy_process_group: expected an initialized group, got none: Process group cannot be None"
-        )
+        raise AssertionError("destroy_process_group: expected a group, got Process group cannot be None")
     if group is not None and world.groups.get(group.group_name) is not group:
         raise ValueError(
             "destroy_process_group: expected a group that exists, got Invalid process group specified"
