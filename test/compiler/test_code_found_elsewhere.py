@@ -18,10 +18,10 @@ from flambeau import nn
 Case = Callable[[Any], Any]
 
 
-def class_of(numbers: list[float]) -> Any:
-    """Return a class whose methods read `numbers` in their closures."""
+def named_of(numbers: list[float]) -> Any:
+    """Return a class whose named members read `numbers` in their closures."""
 
-    class Reader:
+    class Named:
         def __init__(self) -> None:
             self.__dict__["kept"] = 2
 
@@ -41,6 +41,16 @@ def class_of(numbers: list[float]) -> Any:
         def static(x: Any) -> Any:
             return x * numbers[0]
 
+        def method(self, x: Any) -> Any:
+            return x * numbers[0]
+
+    return Named
+
+
+def class_of(numbers: list[float]) -> Any:
+    """Return a class whose special methods do so as well."""
+
+    class Reader(named_of(numbers)):  # type: ignore[misc]
         def __getattr__(self, name: str) -> float:
             if name != "missing":
                 raise AttributeError(name)
@@ -62,9 +72,6 @@ def class_of(numbers: list[float]) -> Any:
             return numbers[0] + key
 
         def __call__(self, x: Any) -> Any:
-            return x * numbers[0]
-
-        def method(self, x: Any) -> Any:
             return x * numbers[0]
 
     return Reader
