@@ -244,7 +244,8 @@ def test_a_program_that_depends_on_a_size_is_not_shared() -> None:
 
 
 def test_a_transformer_of_any_length() -> None:
-    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    # Not a relu: with numbers this close to 0, another rounding gives another gradient now and then.
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, activation="gelu")
     quick = fb.compile(layer)
     for batch, length in (
         (3, 20),
