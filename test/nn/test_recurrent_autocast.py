@@ -118,7 +118,7 @@ STATES = [None, "float32", "bfloat16", "float16"]
 
 
 def has_bfloat16() -> bool:
-    """Whether PyTorch's oneDNN runs layers in bfloat16 on this processor; else PyTorch casts nothing, or fails."""
+    """Whether oneDNN runs layers in bfloat16 here; where not, PyTorch casts nothing, or fails."""
     return pytorch().ops.mkldnn._is_mkldnn_bf16_supported()
 
 
