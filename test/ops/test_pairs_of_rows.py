@@ -118,3 +118,10 @@ def test_gradient_of_no_pairs():
     empty = fb.ones(0, 3, requires_grad=True)
     fb.pdist(empty).sum().backward()
     assert empty.grad.shape == (0, 3)
+
+
+def test_more_pairs_than_numbers_count_are_refused():
+    for device in ("cpu", "meta"):
+        rows = fb.ones(1, 0, device=device).expand(2**32 + 1, 0)
+        with pytest.raises(RuntimeError, match="integer overflow in 4294967297"):
+            fb.nn.functional.pdist(rows)

@@ -13,6 +13,7 @@
 
 #include "aten/core/factory.h"
 #include "aten/core/loop_table.h"
+#include "aten/core/shape.h"
 #include "aten/core/shape_rules.h"
 #include "aten/core/tensor_text.h"
 #include "aten/cpu/parallel.h"
@@ -183,7 +184,7 @@ void cdist(const Tensor& x1, const Tensor& x2, OutSpec* out) {
 void pdist(const Tensor& self, OutSpec* out) {
   check(self.dim() == 2, "pdist: expected a matrix, got ", self);
   const int64_t n = self.size(0);
-  sized(self, {n * (n - 1) / 2}, out);
+  sized(self, {n == 0 ? 0 : product_of("pdist", n, n - 1) / 2}, out);
 }
 
 void cdist_gradient(const Tensor& gradient, const Tensor& x1, const Tensor& x2,
