@@ -113,7 +113,22 @@ size_t end_of_type(std::string_view text) {
   return text.size();
 }
 
+namespace {
+
+// Types are read by recursion, whose depth the stack limits.
+void check_depth(std::string_view text) {
+  constexpr int kDeepest = 64;
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    check(depth <= kDeepest, "schema: expected types of at most ", kDeepest, " levels, got more");
+  }
+}
+
+}  // namespace
+
 AggregateType aggregate_type(std::string_view text) {
+  check_depth(text);
   AggregateType type;
   std::string_view inside = text;
   if (inside.ends_with('?')) inside.remove_suffix(1);

@@ -78,7 +78,7 @@ struct AggregateType {
   bool is_optional = false;               // of tuples and dictionaries
   std::vector<std::string_view> members;  // key and value, or the items; into the text
 };
-// RuntimeError for a dictionary without two types.
+// RuntimeError for a dictionary without two types, and for more than 64 levels.
 AggregateType aggregate_type(std::string_view text);
 std::string_view trimmed(std::string_view text);
 // The parts between the commas outside of brackets and quotes, without spaces around them.

@@ -7,11 +7,13 @@ namespace {
 
 bool tuple_from(PyObject* o, const AggregateType& type, IValue* out) {
   if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
-  const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(o));
+  // Of a list, a copy: an item may run code of the program, which may change the list.
+  const Ref given = Ref::checked(PySequence_Tuple(o));
+  const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given.get()));
   if (count != type.members.size()) return false;
   std::vector<IValue> items(count);
   for (size_t i = 0; i < count; ++i) {
-    PyObject* const item = PySequence_Fast_GET_ITEM(o, static_cast<Py_ssize_t>(i));
+    PyObject* const item = PyTuple_GET_ITEM(given.get(), static_cast<Py_ssize_t>(i));
     if (!aggregate_from(item, type.members[i], &items[i])) return false;
   }
   *out = IValue(CustomObject(c10::make_intrusive<TupleValue>(std::move(items))));

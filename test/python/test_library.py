@@ -275,3 +275,41 @@ def test_opcheck_finds_what_is_wrong():
     with pytest.raises(RuntimeError, match="opcheck: test_schema failed with .* writes to") as raised:
         library.opcheck(bad, (fb.ones(2),))
     assert type(raised.value).__name__ == "OpCheckError" and "writes to" in str(raised.value.__cause__)
+
+
+def test_tuples_and_dictionaries_that_change_while_they_are_read():
+    space = fresh()
+    lib = library.Library(space, "DEF")
+    lib.define("pick((int, int) x, Dict(str, int)? d=None) -> int")
+    lib.impl("pick", lambda x, d=None: sum(x) + sum((d or {}).values()), "CompositeExplicitAutograd")
+    pick = getattr(fb.ops, space).pick
+
+    class Emptying:
+        def __init__(self, holder: list[object] | dict[str, object]):
+            self.holder = holder
+
+        def __index__(self) -> int:
+            self.holder.clear()
+            return 1
+
+    items: list[object] = []
+    items += [Emptying(items), 2]
+    entries: dict[str, object] = {}
+    entries |= {"a": Emptying(entries), "b": 2}
+    # What Python's own loops raise, or the result of what was there.
+    for call in (lambda: pick(items), lambda: pick((1, 2), entries)):
+        try:
+            assert call() == 3
+        except (ValueError, RuntimeError):
+            pass
+    assert pick([1, 2], {"a": 4}) == 7
+    with pytest.raises(RuntimeError, match=r"Expected a value of type '\(int, int\)'"):
+        pick((1, 2, 3))
+
+
+@pytest.mark.parametrize("depth", [200, 20_000])
+def test_types_that_are_nested_too_deeply_are_refused(depth: int):
+    lib = library.Library(fresh(), "DEF")
+    with pytest.raises((RuntimeError, RecursionError)):
+        lib.define(f"deep({'(' * depth}int{')' * depth} x) -> int")
+        getattr(fb.ops, lib.ns).deep(1)
