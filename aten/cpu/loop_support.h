@@ -74,18 +74,28 @@ template <typename T>
 using lanes_t = typename LaneForm<T>::type;
 
 #ifdef FLAMBEAU_HAS_LANES
-// out[i] = function(in[i]...); the last vector may be a part.
+template <typename T>
+[[gnu::always_inline]] inline lanes_t<T> load_lanes(const T* in, bool is_whole, int64_t left) {
+  using Stored = typename LaneForm<T>::Stored;
+  if (is_whole) return lanes_t<T>(*reinterpret_cast<const Stored*>(in));
+  return vec::load_part(in, left);
+}
+// out[i] = function(in[i]...); the last vector may be a part. The function stands in the code once,
+// because those of special functions are long.
 template <typename T, typename F, typename... In>
 [[gnu::always_inline]] inline void each_lanes(int64_t n, T* out, const F& function,
                                               const In*... in) {
   using Stored = typename LaneForm<T>::Stored;
   constexpr int64_t kCount = sizeof(Stored) / sizeof(T);
-  int64_t i = 0;
-  for (; i + kCount <= n; i += kCount) {
-    *reinterpret_cast<Stored*>(out + i) =
-        function(lanes_t<T>(*reinterpret_cast<const Stored*>(in + i))...);
+  for (int64_t i = 0; i < n; i += kCount) {
+    const bool is_whole = n - i >= kCount;
+    const lanes_t<T> value = function(load_lanes(in + i, is_whole, n - i)...);
+    if (is_whole) {
+      *reinterpret_cast<Stored*>(out + i) = value;
+    } else {
+      vec::store_part(out + i, n - i, value);
+    }
   }
-  if (i < n) vec::store_part(out + i, n - i, function(vec::load_part(in + i, n - i)...));
 }
 #endif
 

@@ -1,6 +1,8 @@
 // Conversion loops between all dtypes, compiled once per instruction set.
 #include <string.h>
 
+#include <type_traits>
+
 #include "aten/core/loop_types.h"
 #include "aten/cpu/cast.h"
 #include "aten/cpu/convert.h"
@@ -97,7 +99,13 @@ template <typename From, typename To>
   }
 }
 
-// By tiles of float, as the types of one byte convert: one pair of loops each suffices.
+// Whether numbers of the rare type A become B by way of float, without another result.
+template <typename A, typename B>
+constexpr bool passes_float =
+    !__is_same(B, float) && (is_float8<A> || (__is_same(A, c10::complex<c10::Half>) &&
+                                              !c10::is_complex_v<B> && !c10::is_bool<B>));
+
+// By tiles of float: one pair of loops for each rare type suffices.
 template <typename From, typename To>
 void cast_through_float(int64_t n, const char* source, int64_t source_stride, char* destination,
                         int64_t destination_stride) {
@@ -112,6 +120,24 @@ void cast_through_float(int64_t n, const char* source, int64_t source_stride, ch
   }
 }
 
+// The sign of a type does not change the bits that a conversion gives: that of the result among
+// integers and of short integers, that of the argument where bits are dropped. One loop for both.
+template <typename T>
+struct Signed {
+  using type = T;
+};
+template <typename T>
+  requires std::is_integral_v<T>
+struct Signed<T> {
+  using type = std::make_signed_t<T>;
+};
+template <typename From, typename To>
+using SameTo = std::conditional_t<std::is_integral_v<From> || sizeof(To) < 4, Signed<To>,
+                                  std::type_identity<To>>::type;
+template <typename From, typename To>
+using SameFrom = std::conditional_t<std::is_integral_v<To> && sizeof(To) <= sizeof(From),
+                                    Signed<From>, std::type_identity<From>>::type;
+
 template <typename From, typename To>
 constexpr CastLoop cast_between() {
   using Pair = c10::Float4E2M1FNx2;
@@ -119,11 +145,10 @@ constexpr CastLoop cast_between() {
     return &cast_elements<From, To>;
   } else if constexpr (__is_same(From, Pair) || __is_same(To, Pair)) {
     return nullptr;
-  } else if constexpr ((is_float8<From> && !__is_same(To, float)) ||
-                       (is_float8<To> && !__is_same(From, float))) {
+  } else if constexpr (passes_float<From, To> || passes_float<To, From>) {
     return &cast_through_float<From, To>;
   } else {
-    return &cast_elements<From, To>;
+    return &cast_elements<SameFrom<From, To>, SameTo<From, To>>;
   }
 }
 

@@ -184,8 +184,11 @@ template <bool kUpper>
 [[gnu::always_inline]] inline Lanes igamma_of_floats(Lanes a, Lanes x) {
   const DoubleHalves as = as_doubles(a), xs = as_doubles(x);
   constexpr double kTolerance = 0x1p-36;
-  return as_floats(any_igamma<kUpper>(as.low, xs.low, kTolerance),
-                   any_igamma<kUpper>(as.high, xs.high, kTolerance));
+  DoubleLanes halves[2];
+#pragma GCC unroll 1  // one copy of long code
+  for (int i = 0; i < 2; ++i)
+    halves[i] = any_igamma<kUpper>(i ? as.high : as.low, i ? xs.high : xs.low, kTolerance);
+  return as_floats(halves[0], halves[1]);
 }
 [[gnu::always_inline]] inline Lanes igamma(Lanes a, Lanes x) {
   return igamma_of_floats<false>(a, x);

@@ -131,6 +131,11 @@ FLAMBEAU_WIDE_VECTORS void tile(const Sides<T>& s, int64_t i, const T* vector, T
 }
 template <Order kOrder, int64_t kCount, typename T>
 void tile_of(const Sides<T>& s, int64_t wide, int64_t i, const T* vector, T* out) {
+  if constexpr (kOrder == Order::Other && kCount > 1) {  // powers take the time: less code
+    for (int64_t r = 0; r < kCount; ++r)
+      tile_of<kOrder, 1, T>(s, wide, i + r, vector, out + r * wide * kLanes<T>);
+    return;
+  }
   if constexpr (kVectors > 2) {
     if (wide == 3) return tile<kOrder, kCount, 3, T>(s, i, vector, out);
   }
