@@ -113,6 +113,7 @@ def _file(model: Model, stem: str, wrapped: Iterable[tuple[str, _Groups]]) -> It
             header=f"{model.library or 'torchgen_out'}/autograd/{stem}.h",
             headers=(text, *library_spelling.operator_headers(model, forward | _called(plans))),
             scope=scope,
+            formulas=tuple(formula for node in nodes for formula in node.formulas),
             nodes=tuple(nodes),
             wrappers=tuple(wrappers),
         )

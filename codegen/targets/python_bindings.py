@@ -52,6 +52,7 @@ class NamespaceDecl:
     row: str
     table: str
     functions: tuple[TableEntry, ...]
+    texts: str  # numbers
 
 
 def _entry(namespace: str | None, name: str) -> EntryDecl:
@@ -84,8 +85,8 @@ def _used(callables: Iterable[Callable], symbols: Iterable[Infix]) -> set[str]:
     return found | {infix.both.name for infix in symbols}
 
 
-# Functions and methods in one file: together they compile in about a second.
-_LIMIT = 48
+_COMPARISONS = tuple(f"slot_{stem}" for stem in python_spelling.COMPARISON_ORDER)
+_LIMIT = 48  # functions and methods in one file: together they compile in about a second
 
 
 def emit(model: Model) -> Iterator[File]:
@@ -125,18 +126,19 @@ def _tables(found: tuple[Callable, ...], number_slots: list[SlotDecl]) -> File:
     ]
     names = sorted({namespace for namespace, _ in named if namespace is not None} | {""})
     known = {slot.symbol for slot in number_slots}
-    wanted = [f"slot_{stem}" for stem in python_spelling.COMPARISON_ORDER]
     return render(
         "python_tables.cpp.j2",
         "python/tables.cpp",
         callables=tuple(entry for _, entry in named),
         key=python_spelling.key_of_texts(found),
+        texts=python_spelling.text_numbers(e.text for namespace, e in named if namespace is None),
         methods=tuple(entry for namespace, entry in named if namespace is None),
         namespaces=tuple(
             NamespaceDecl(
                 f'{{"{name}", {name or "top"}_functions, {name or "top"}_functions_texts}}',
                 f"{name or 'top'}_functions",
                 tuple(e for namespace, e in named if namespace == name),
+                python_spelling.text_numbers(e.text for namespace, e in named if namespace == name),
             )
             for name in names
         ),
@@ -144,5 +146,5 @@ def _tables(found: tuple[Callable, ...], number_slots: list[SlotDecl]) -> File:
         rows=tuple(
             f"{{{slot.id}, reinterpret_cast<void*>({slot.symbol})}}" for slot in number_slots if slot.id
         ),
-        comparisons=", ".join(name if name in known else "nullptr" for name in wanted),
+        comparisons=", ".join(name if name in known else "nullptr" for name in _COMPARISONS),
     )

@@ -1,7 +1,7 @@
 """What `help()` shows of functions and methods, a data file of the package: package/_operator_texts.txt.
 
 A line with the key of the names that the texts belong to and their number, a line of nine digits and a
-newline for the offset of each text in bytes, then the texts, each ended by a zero byte.
+newline for the offset of each text in bytes, then the texts, each ended by a zero byte, and a last newline.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ def emit(model: Model) -> Iterator[File]:
     for text in texts:
         lines.append(f"{at:09d}\n")
         at += len(text.encode())
-    yield File("package/_operator_texts.txt", header + "".join(lines) + "".join(texts))
+    yield File("package/_operator_texts.txt", header + "".join(lines) + "".join(texts) + "\n")

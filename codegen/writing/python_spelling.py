@@ -142,3 +142,8 @@ def key_of_texts(callables: Iterable[Callable]) -> str:
     """Return what a file of texts and the tables of the binding have in common if they fit together."""
     names = "\n".join(symbol_of(c.namespace, c.name) for c in callables)
     return hashlib.sha256(names.encode()).hexdigest()[:16]
+
+
+def text_numbers(numbers: Iterable[int]) -> str:
+    """Spell the items of an array of numbers of texts."""
+    return ", ".join(map(str, numbers))

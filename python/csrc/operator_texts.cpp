@@ -45,7 +45,7 @@ std::vector<const char*> split_texts(std::string_view file) {
   const std::string start = std::string(generated_texts_key) + " ";
   const size_t line = file.find('\n');
   size_t count = 0;
-  if (file.substr(0, start.size()) != start || file.back() != '\0' ||
+  if (file.substr(0, start.size()) != start || !file.ends_with(std::string_view("\0\n", 2)) ||
       !read_number(file.substr(start.size(), line + 1 - start.size()), count) ||
       count > file.size() / kOffsetLine) {
     return {};
