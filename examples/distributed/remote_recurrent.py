@@ -20,8 +20,9 @@ class Embedding(nn.Module):
 
     def __init__(self):
         super().__init__()
-        torch.manual_seed(1)
         self.table = nn.Embedding(WORDS, WIDTH)
+        # Both parts are made at once, in threads that share the default generator.
+        nn.init.normal_(self.table.weight, generator=torch.Generator().manual_seed(1))
 
     def forward(self, words):
         return torch.tanh(self.table(words))
@@ -32,8 +33,9 @@ class Decoder(nn.Module):
 
     def __init__(self):
         super().__init__()
-        torch.manual_seed(2)
         self.linear = nn.Linear(HIDDEN, WORDS)
+        nn.init.uniform_(self.linear.weight, -0.17, 0.17, generator=torch.Generator().manual_seed(2))
+        nn.init.zeros_(self.linear.bias)
 
     def forward(self, output):
         return self.linear(output)

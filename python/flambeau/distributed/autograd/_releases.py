@@ -35,8 +35,10 @@ def _note(agent: Agent, rank: int, number: int) -> None:
         numbers = _ended.setdefault((agent, rank), [])
         numbers.append(number)
         is_full = len(numbers) >= _MANY
+        if is_full:
+            del _ended[agent, rank]
     if is_full:
-        _send(agent, rank)
+        _send(agent, rank, numbers)
     elif is_first:
         later = threading.Timer(_PATIENCE, _send_all)
         later.daemon = True
@@ -44,16 +46,15 @@ def _note(agent: Agent, rank: int, number: int) -> None:
 
 
 def _send_all() -> None:
-    with _lock:
-        waiting = list(_ended)
-    for agent, rank in waiting:
-        _send(agent, rank)
+    with _lock:  # all at once: the next end begins to wait anew
+        waiting = dict(_ended)
+        _ended.clear()
+    for (agent, rank), numbers in waiting.items():
+        _send(agent, rank, numbers)
 
 
-def _send(agent: Agent, rank: int) -> None:
-    with _lock:
-        numbers = _ended.pop((agent, rank), [])
-    if not numbers or agent is not _current.find():
+def _send(agent: Agent, rank: int, numbers: list[int]) -> None:
+    if agent is not _current.find():
         return
     try:
         async_call(agent, rank, release, tuple(numbers), {}, 0.0)
