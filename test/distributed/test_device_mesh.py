@@ -122,6 +122,8 @@ for case in CASES:
         import traceback
         found[case.__name__] = "".join(traceback.format_exception(error))
         break
+else:
+    dist.barrier()  # a process that ends resets connections that others are still making
 put(found)
 """
 SAME = "line square cube flat explicit values texts of_group refused".split()
