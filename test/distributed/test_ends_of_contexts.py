@@ -1,4 +1,4 @@
-"""The ends of contexts of distributed autograd reach all workers, also those that come while others are sent."""
+"""Ends of contexts of distributed autograd reach all workers, also those that come while others are sent."""
 
 import time
 
