@@ -166,9 +166,7 @@ class ForwardMode:
         """The formula of one gradient, at a tangent."""
         shared = shared_formula(self.model, self.plan, rule, self.node)
         if shared is not None:
-            tensors = {a.name for a in self.tensors}
-            name_of = lambda name: f"{name}_p" if name in tensors else self._name(name)  # noqa: E731
-            yield f"  const Tensor part = {shared.call(name_of)};"
+            yield f"  const Tensor part = {shared.call(self._primal_name)};"
             return
         yield from self._lines(self._formula(rule.args[0]), TENSOR, "  const Tensor part = ", ";")
 
@@ -206,6 +204,10 @@ class ForwardMode:
     def _name(self, name: str) -> str:
         outputs = output_names(self.plan.op)
         return f"{name}_value" if name in outputs else spelling.local(name)
+
+    def _primal_name(self, name: str) -> str:
+        is_tensor = any(a.name == name for a in self.tensors)
+        return f"{name}_p" if is_tensor else self._name(name)
 
     def _with_primals(self, expr: Expr) -> Expr:
         names = {a.name for a in self.tensors}
