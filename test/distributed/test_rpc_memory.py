@@ -181,6 +181,9 @@ if rank == 0:
     rpc.rpc_sync("w1", same, args=(x,))
     memory = _current.get("test").connection(1)._memory
     touch("started")
+    end = time.monotonic() + 10
+    while memory.waiting() and time.monotonic() < end:  # a stopped worker confirms no reads
+        time.sleep(0.01)
     rpc.rpc_async("w1", stop)
     time.sleep(0.3)
     began = time.monotonic()
